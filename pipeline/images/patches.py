@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -90,22 +90,6 @@ def patch_grids(sizes: Int64, most: int) -> Int64:
     return np.stack([possible, columns], axis=1)
 
 
-def resize_to_patches(transforms: Transforms, patches: Patches) -> Transforms:
-    """The same transforms after the resize to patches."""
-    if isinstance(transforms, Mapping):
-        return transforms  # refused with other sizes
-    for one in transforms if isinstance(transforms, Sequence) else ():
-        if not isinstance(one, Transform):
-            continue
-        if one.warps or any(one.output_size(size) != size for size in _PROBES):
-            does = "warps images" if one.warps else "changes the size of images"
-            raise ConfigError(
-                f"sizes: {type(one).__name__} {does}, which Patches cannot have",
-                hint="Leave it out. Flips, colours, RandomErasing and Normalize go with patches.",
-            )
-    return [ResizeToPatches(patches.size, patches.most), *transforms]
-
-
 _PROBES = ((1021, 509), (509, 1021))  # sizes that no transform has by chance
 
 
@@ -130,7 +114,7 @@ class PatchPlanner(ImagePlanner):
 
     @property
     def fitting(self) -> Fitting:
-        """See :class:`ImagePlanner`: images with no more patches, so that a row keeps its length."""
+        """Images with no more patches, so that a row keeps its length."""
         return Fitting(self._image_patches, smaller=True)
 
     def packing(self, epoch: int) -> PackingPlan:
@@ -138,7 +122,19 @@ class PatchPlanner(ImagePlanner):
         return self._packings.get(epoch if differs else 0, self._pack)
 
     def prepared(self, transforms: Transforms) -> Transforms:
-        return resize_to_patches(transforms, self.patches)
+        """The transforms after the resize to patches."""
+        if isinstance(transforms, Mapping):
+            return transforms  # refused with other sizes
+        for one in transforms if isinstance(transforms, Sequence) else ():
+            if not isinstance(one, Transform):
+                continue
+            if one.warps or any(one.output_size(size) != size for size in _PROBES):
+                does = "warps images" if one.warps else "changes the size of images"
+                raise ConfigError(
+                    f"sizes: {type(one).__name__} {does}, which Patches cannot have",
+                    hint="Leave it out. Flips, colours, RandomErasing and Normalize go with patches.",
+                )
+        return [ResizeToPatches(self.patches.size, self.patches.most), *transforms]
 
     def layout(self, layout: Layout) -> Layout:
         """The layout of the images that patches are cut from, with the channels last."""
@@ -148,31 +144,18 @@ class PatchPlanner(ImagePlanner):
             )
         return "NHWC"
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "patches": asdict(self.patches),
-            "batch_size": self.batch_size,
-            "shuffle": self.shuffle,
-            "last_batch": self.last_batch,
-        }
-
-    def lengths(self, epoch: int) -> Int64:
-        """(N,) int64, patches of each image; with captions (N, 2), also tokens of the drawn caption."""
-        if self.captions is None:
-            return self._image_patches
-        return np.stack([self._image_patches, self.captions.lengths(self.draw_seed, epoch)], axis=1)
-
     @cached_property
     def _image_patches(self) -> Int64:
         counts: Int64 = patch_grids(self.image_sizes, self.patches.most).prod(axis=1)
         return counts
 
     def _pack(self, epoch: int) -> PackingPlan:
-        lengths, row = self.lengths(epoch), self.patches.row
+        patches, row = self._image_patches, self.patches.row
         seed = self.seed % (1 << 64) if self.shuffle else None
         if self.captions is None:
-            return pack(lengths, row, seed=seed, epoch=epoch)
+            return pack(patches, row, seed=seed, epoch=epoch)
         assert self.captions.tokens.row is not None, "captions are packed"
+        lengths = np.stack([patches, self.captions.lengths(self.draw_seed, epoch)], axis=1)
         most = self.max_images if epoch else None  # so that all epochs have columns of one shape
         return pack(lengths, (row, self.captions.tokens.row), max_sequences=most, seed=seed, epoch=epoch)
 

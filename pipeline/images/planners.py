@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,7 @@ from stoker.arguments import optional_number, whole_number
 from stoker.augment.transforms.base import Transform, is_finite
 from stoker.augment.transforms.crops import CoverCrop
 from stoker.bucketing import BatchPlan, PackingPlan
-from stoker.bucketing.aspect_shapes import (
-    AspectSampler,
-    best_shapes,
-    candidate_shapes,
-    nearest_shapes,
-    ratio_groups,
-)
+from stoker.bucketing.aspect_shapes import AspectSampler, best_shapes, candidate_shapes
 from stoker.bucketing.samplers import BatchSampler
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
@@ -27,7 +21,6 @@ from stoker.types import Layout, Size
 
 from ..execution.ranks import Process
 from ..execution.state import History
-from ..options import Padded, Ragged
 from ..order.exclusions import Fitting
 from ..order.schedule import EpochCache, LastBatch, PlannedSteps
 from .batch_transforms import Transforms
@@ -43,6 +36,7 @@ class ImagePlanner:
     seed: int  # Seed of the batches
     shuffle: bool  # Whether each epoch has other batches in another order
     last_batch: LastBatch  # The loader's argument
+    decides: dict[str, Any]  # What else decides the batches, as JSON data
     _: KW_ONLY
     _plans: EpochCache[tuple[int, int, History], BatchPlan] = field(default_factory=EpochCache)
 
@@ -65,6 +59,9 @@ class ImagePlanner:
 
     def sampler(self, world_size: int, epoch: int) -> BatchSampler:
         raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.decides, "shuffle": self.shuffle, "last_batch": self.last_batch}
 
     def plan(self, ranks: Process, epoch: int, history: History) -> BatchPlan:
         """The batches of an epoch after the batches of ``history``."""
@@ -89,9 +86,6 @@ class ImagePlanner:
             "shuffle": self.shuffle,
             "last_batch": self.last_batch,
         }
-
-
-_ANY = (64, 64)  # replaced by the size of the batch
 
 
 @dataclass(frozen=True)
@@ -130,85 +124,38 @@ class AspectBuckets:
         return best_shapes(sizes, candidates, self.buckets or len(candidates))
 
 
-@dataclass(frozen=True, eq=False)
-class BucketPlanner(ImagePlanner):
-    """A planner whose batches have one shape each."""
+_ANY = (64, 64)  # replaced by the size of the batch
 
-    buckets: AspectBuckets  # The user's argument
-    shapes: Int64  # (K, 2) int64, heights and widths of the buckets
-    batch_sizes: tuple[int, ...]  # Samples of a batch of each bucket on one rank
+
+@dataclass(frozen=True, eq=False)
+class AspectPlanner(ImagePlanner):
+    """A planner whose batches have images of one group each, of similar aspect ratios."""
+
+    groups: Int64  # (N,) int64, the group of each image
+    batch_sizes: tuple[int, ...]  # Samples of a batch of each group on one rank
+    shapes: Int64 | None = None  # (K, 2) int64, heights and widths of groups; None pads to the largest image
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        return tuple((height, width) for height, width in self.shapes.tolist())
+        return () if self.shapes is None else tuple((height, width) for height, width in self.shapes.tolist())
 
     @property
     def fitting(self) -> Fitting:
-        return Fitting(nearest_shapes(self.image_sizes, self.shapes))
+        return Fitting(self.groups)
 
     def prepared(self, transforms: Transforms) -> Transforms:
-        return cover_by_default(transforms, random=self.shuffle)
+        """The transforms, after a CoverCrop if no transform gives images the size of their shape."""
+        if self.shapes is None or isinstance(transforms, Mapping):
+            return transforms
+        if any(isinstance(one, Transform) and one.with_size(_ANY) for one in transforms):
+            return transforms
+        return [CoverCrop(_ANY, random=self.shuffle), *transforms]
 
     def sampler(self, world_size: int, epoch: int) -> AspectSampler:
-        batch_sizes = np.array(self.batch_sizes)
-        nearest, sampling = nearest_shapes(self.image_sizes, self.shapes), self.sampling(world_size)
-        return AspectSampler(self.image_sizes, nearest, batch_sizes, self.shapes, **sampling)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "buckets": asdict(self.buckets),
-            "shapes": self.shapes.tolist(),
-            "batch_sizes": list(self.batch_sizes),
-            "shuffle": self.shuffle,
-            "last_batch": self.last_batch,
-        }
+        batch_sizes, sampling = np.array(self.batch_sizes), self.sampling(world_size)
+        return AspectSampler(self.image_sizes, self.groups, batch_sizes, self.shapes, **sampling)
 
 
 def image_sizes(dataset: Dataset) -> Int64:
     """Heights and widths of all images, (N, 2), read from the index alone."""
     return np.stack([dataset.column(name).astype(np.int64) for name in ("height", "width")], axis=1)
-
-
-def cover_by_default(transforms: Transforms, *, random: bool) -> Transforms:
-    """The same transforms, after a CoverCrop if no transform gives images a size."""
-    if isinstance(transforms, Mapping) or any(
-        isinstance(one, Transform) and one.with_size(_ANY) for one in transforms
-    ):
-        return transforms
-    return [CoverCrop(_ANY, random=random), *transforms]
-
-
-def padding_to_json(padding: Padded | Ragged) -> dict[str, Any]:
-    """The padding as a dictionary that JSON can hold."""
-    return {"ragged": True} if isinstance(padding, Ragged) else {"padded": padding.pad_to_multiple_of}
-
-
-@dataclass(frozen=True, eq=False)
-class RatioGroupPlanner(ImagePlanner):
-    """A planner of padded batches; each batch has the size of its largest image."""
-
-    padding: Padded | Ragged  # The user's argument, with groups of aspect ratios
-    batch_size: int  # Samples of a batch on one rank
-
-    @property
-    def _factor(self) -> int:
-        return self.padding.aspect_ratio_group_factor or 0
-
-    @property
-    def fitting(self) -> Fitting:
-        return Fitting(ratio_groups(self.image_sizes, self._factor))
-
-    def sampler(self, world_size: int, epoch: int) -> AspectSampler:
-        sampling = self.sampling(world_size)
-        groups = ratio_groups(self.image_sizes, self._factor)
-        batch_sizes = np.full(groups.max() + 1, self.batch_size)
-        return AspectSampler(self.image_sizes, groups, batch_sizes, **sampling)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **padding_to_json(self.padding),
-            "aspect_ratio_group_factor": self._factor,
-            "batch_size": self.batch_size,
-            "shuffle": self.shuffle,
-            "last_batch": self.last_batch,
-        }

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from stoker.arguments import whole_number
 from stoker.augment.transforms.base import as_tuple, is_count
+from stoker.bucketing.aspect_shapes import nearest_shapes, ratio_groups
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.random import hash_words, unit_interval
@@ -24,7 +25,7 @@ from ..options import OnError, Padded, Pixels, Ragged
 from ..order.sampling import SampleSource
 from ..order.schedule import LastBatch, OrderedSteps, Schedule
 from .patches import Patches, PatchPlanner
-from .planners import AspectBuckets, BucketPlanner, RatioGroupPlanner, image_sizes, padding_to_json
+from .planners import AspectBuckets, AspectPlanner, image_sizes
 
 if TYPE_CHECKING:
     from .captions import Captions
@@ -168,7 +169,7 @@ class SizePlan:
     # The user's argument that a planner is made from once the dataset is known
     planned_by: AspectBuckets | Patches | Padded | Ragged | None = None
     # Plans the batches; None for batches that follow the order of the draws
-    planner: BucketPlanner | PatchPlanner | RatioGroupPlanner | None = None
+    planner: AspectPlanner | PatchPlanner | None = None
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -229,7 +230,7 @@ class SizePlan:
         """The sizes as a dictionary that JSON can hold, for states; None if all have one."""
         if decides := self.schedule or self.planner:
             return decides.to_json()
-        return padding_to_json(self.padding) if self.padding else None
+        return _padding_to_json(self.padding) if self.padding else None
 
     def steps(
         self, n: int, ranks: Process, last_batch: LastBatch, *, epoch: int, start: int, history: History = ()
@@ -327,21 +328,32 @@ def with_planner(
         )
     if not len(dataset):
         raise ConfigError(f"{name} need images, and the dataset has none", path=dataset.path)
-    common = (image_sizes(dataset), plan.seed, shuffle, last_batch)
+    sizes, batch_size = image_sizes(dataset), plan.batch_size
+    common = (sizes, plan.seed, shuffle, last_batch)
     if isinstance(options, Patches):
         if on_error == "replace":
             raise ConfigError(
                 "on_error='replace' would put an image of another size into a packed row",
                 hint="Give on_error='skip', which leaves bad images out of their rows.",
             )
-        return replace(plan, planner=PatchPlanner(*common, options, plan.batch_size))
-    if not isinstance(options, AspectBuckets):
-        return replace(plan, planner=RatioGroupPlanner(*common, options, plan.batch_size))
-    shapes = options.shapes(common[0])
-    batch_sizes = _batch_sizes(plan, [(height, width) for height, width in shapes.tolist()])
-    return replace(
-        plan, batch_sizes=batch_sizes, planner=BucketPlanner(*common, options, shapes, batch_sizes)
-    )
+        decides = {"patches": asdict(options), "batch_size": batch_size}
+        return replace(plan, planner=PatchPlanner(*common, decides, options, batch_size))
+    if isinstance(options, AspectBuckets):
+        shapes = options.shapes(sizes)
+        batch_sizes = _batch_sizes(plan, [(height, width) for height, width in shapes.tolist()])
+        decides = {"buckets": asdict(options), "shapes": shapes.tolist(), "batch_sizes": list(batch_sizes)}
+        groups = nearest_shapes(sizes, shapes)
+        planner = AspectPlanner(*common, decides, groups, batch_sizes, shapes)
+        return replace(plan, batch_sizes=batch_sizes, planner=planner)
+    factor = options.aspect_ratio_group_factor or 0
+    groups = ratio_groups(sizes, factor)
+    decides = {**_padding_to_json(options), "aspect_ratio_group_factor": factor, "batch_size": batch_size}
+    batch_sizes = (batch_size,) * (int(groups.max()) + 1)
+    return replace(plan, planner=AspectPlanner(*common, decides, groups, batch_sizes))
+
+
+def _padding_to_json(padding: Padded | Ragged) -> dict[str, Any]:
+    return {"ragged": True} if isinstance(padding, Ragged) else {"padded": padding.pad_to_multiple_of}
 
 
 def with_captions(plan: SizePlan, captions: Captions | None, draw_seed: int) -> SizePlan:

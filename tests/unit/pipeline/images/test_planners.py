@@ -20,7 +20,6 @@ from stoker import AspectBuckets, ImageLoader
 from stoker.augment import CoverCrop, RandomHorizontalFlip, Resize
 from stoker.bucketing.aspect_shapes import ratio_groups
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.images.planners import cover_by_default
 
 BUCKETS = AspectBuckets(area=24 * 24, multiple=8)
 OPTIONS: dict[str, Any] = {
@@ -73,10 +72,10 @@ def test_engines_make_the_same_batches(load: Callable[..., ImageLoader]) -> None
         assert np.abs(batch.image.astype(int) - expected.image.astype(int)).max() <= 2
 
 
-def test_a_crop_or_resize_of_the_user_replaces_the_cover_crop() -> None:
-    resized = [Resize((9, 9)), RandomHorizontalFlip()]
-    assert cover_by_default(resized, random=True) is resized
-    assert cover_by_default([RandomHorizontalFlip()], random=False)[0] == CoverCrop(64, random=False)
+def test_a_crop_or_resize_of_the_user_replaces_the_cover_crop(load: Callable[..., ImageLoader]) -> None:
+    for own, first in (([Resize((9, 9))], Resize), ([], CoverCrop)):
+        plan = load(**OPTIONS | {"transforms": [*own, RandomHorizontalFlip()]}).pipeline.config.images[0].plan
+        assert [type(one) for one in plan.transforms] == [first, RandomHorizontalFlip]
 
 
 def test_batches_hold_no_more_than_pixels_per_batch(load: Callable[..., ImageLoader]) -> None:
