@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque, namedtuple
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy.typing as npt
 
+from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 
 from ..order.orders import Order
@@ -63,6 +64,16 @@ def batch_type(columns: tuple[str, ...]) -> Callable[..., Any]:
     # Pickle finds a class by its module and name. A batch's class has none, so unpickling makes it again.
     members = {"__slots__": (), "__reduce__": lambda batch: (_batch, (batch._fields, tuple(batch)))}
     return type("Batch", base, members)
+
+
+def wanted_columns(columns: Sequence[str] | None, usual: Sequence[str], last_batch: str) -> tuple[str, ...]:
+    """Names of the columns that a loader's argument lists, or of the usual ones; with the mask of padding."""
+    names = list_of_names("columns", usual if columns is None else columns)
+    if last_batch == "pad" and "mask" not in names:
+        names = (*names, "mask")
+    if not names:
+        raise ConfigError("columns must name at least one column")
+    return names
 
 
 def _batch(columns: tuple[str, ...], values: tuple[Any, ...]) -> Any:

@@ -32,10 +32,9 @@ from .objects import (
     ObjectConfig,
     bad_polygons,
     bad_runs,
-    covered_objects,
     draw_class_masks,
     draw_segments,
-    remaining,
+    transform_below_pasted,
     transform_objects,
     with_pasted_masks,
 )
@@ -233,18 +232,17 @@ class AnnotationProcessor:
     """Reads, decodes and transforms the annotations of samples, one batch on each of its threads."""
 
     def __init__(self, dataset: SampleSource, config: AnnotationConfig, num_threads: int) -> None:
-        objects, masks = config.objects if config.objects.columns else None, config.masks
         self._dataset = dataset
-        self._objects = objects
-        self._masks = masks
-        self._draws_classes = masks is not None and masks.from_objects
-        self._draws_objects = config.pastes or (objects is not None and "masks" in objects.columns)
-        self._pastes = config.pastes
-        self._reads = config.needs_boxes or config.pastes or objects is not None or self._draws_classes
-        self._parts = frozenset() if objects is None else _parts(objects)
-        if self._draws_classes or self._draws_objects:
+        self._config = config
+        columns = config.objects.columns
+        self._draws_classes = config.masks is not None and config.masks.from_objects
+        self._draws = self._draws_classes or config.pastes or "masks" in columns
+        self._reads = bool(config.needs_boxes or config.pastes or columns or self._draws_classes)
+        self._parts = columns & {"keypoints"}
+        if any(name.startswith(EXTRA_PREFIX) for name in columns - {"object_id"}):
+            self._parts |= {"extra"}
+        if self._draws:
             self._parts |= {"polygons", "runs"}
-        self._has_masks = masks is not None or self._draws_objects
         self._memory = MaskMemory()
         self._pool = ThreadPoolExecutor(num_threads, "stoker-annotations")
 
@@ -258,10 +256,10 @@ class AnnotationProcessor:
     ) -> ImageParams:
         """The parameters with the masks of the objects that a transform pastes; see :meth:`start`."""
         # Objects of samples with errors are left out: :meth:`start` finds these errors, too.
-        if not self._pastes or annotations is None:
+        if not self._config.pastes or annotations is None:
             return params
         sound, _ = self._sound(positions, samples, annotations)
-        size, config = (samples.height, samples.width), self._objects or ObjectConfig()
+        size, config = (samples.height, samples.width), self._config.objects
         return with_pasted_masks(params, sound, *size, config=config, memory=self._memory)
 
     def start(
@@ -269,7 +267,7 @@ class AnnotationProcessor:
     ) -> Callable[[], ImageContents]:
         """Start to transform the annotations of a batch; those with masks on a thread."""
         # positions (N,) int64
-        if not self._has_masks:
+        if not (self._draws or self._config.masks):
             # The work on a few hundred numbers takes less time than a thread needs to get the interpreter.
             annotated = self._annotate(positions, samples, params, annotations)
             return lambda: annotated
@@ -283,33 +281,21 @@ class AnnotationProcessor:
     ) -> ImageContents:
         errors: dict[int, SampleError] = {}
         objects = masks = None
-        size = samples.height, samples.width
-        if annotations is not None and (self._draws_classes or self._draws_objects):
+        config, size = self._config, (samples.height, samples.width)
+        if annotations is not None and self._draws:
             annotations, errors = self._sound(positions, samples, annotations)
-        if self._objects is not None and annotations is not None:
-            objects = self._transform_objects(annotations, params, samples, self._objects)
-        if self._masks is not None and annotations is not None and self._draws_classes:
-            masks = draw_classes(annotations, params, size, self._masks, self._memory)
+        if annotations is not None and config.objects.columns:
+            transform = transform_below_pasted if config.pastes else transform_objects
+            objects = transform(annotations, params, *size, config.objects, memory=self._memory)
+        if config.masks is not None and annotations is not None and self._draws_classes:
+            masks = draw_classes(annotations, params, size, config.masks, self._memory)
             masks[list(errors)] = 0
-        elif self._masks is not None:
-            masks = self._draw_masks(self._masks, positions, samples, params, errors)
-        annotated = ImageContents(objects, masks, errors)
+        elif config.masks is not None:
+            masks = self._draw_masks(config.masks, positions, samples, params, errors)
+        contents = ImageContents(objects, masks, errors)
         if params.composition is None:
-            return annotated
-        return _composed(annotated, params.composition, self._masks.ignore if self._masks else 0)
-
-    def _transform_objects(
-        self, annotations: Annotations, params: ImageParams, samples: Samples, config: ObjectConfig
-    ) -> BatchObjects:
-        """Objects under their transforms, without what pasted objects cover."""
-        size = samples.height, samples.width
-        if not self._pastes:
-            return transform_objects(annotations, params, *size, config, memory=self._memory)
-        kept = annotations.take(remaining(params, annotations, config))
-        drawn = replace(config, columns=config.columns | {"masks"})
-        return covered_objects(
-            transform_objects(kept, params, *size, drawn, memory=self._memory), params, config
-        )
+            return contents
+        return _composed(contents, params.composition, config.masks.ignore if config.masks else 0)
 
     def _draw_masks(
         self,
@@ -367,30 +353,18 @@ class AnnotationProcessor:
 
 def _composed(parts: ImageContents, composition: Composition, ignore: int) -> ImageContents:
     """The annotations of N images, from the annotations of their P parts, in order."""
-    objects, errors = parts.objects, dict[int, SampleError]()
+    objects, masks, errors = parts.objects, None, dict[int, SampleError]()
     if objects is not None:
         objects = BatchObjects(composition.image[objects.owner].astype(np.int64), objects.columns)
     for part in sorted(parts.errors):
         errors.setdefault(int(composition.image[part]), parts.errors[part])
-    masks = None if parts.masks is None else _composed_masks(parts.masks, composition, ignore)
+    if parts.masks is not None:
+        # Parts of one layer have no pixel in common, and are ``ignore`` where they show nothing.
+        masks = np.full((composition.count, *parts.masks.shape[1:]), ignore, parts.masks.dtype)
+        for part in np.flatnonzero(composition.shown).tolist():
+            shows = parts.masks[part] != ignore
+            np.copyto(masks[composition.image[part]], parts.masks[part], where=shows)
     return ImageContents(objects, masks, errors)
-
-
-def _composed_masks(masks: Mask, composition: Composition, ignore: int) -> Mask:
-    """Class masks of N images, (N, H, W), from the masks of their P parts, (P, H, W)."""
-    # Parts of one layer have no pixel in common, and are ``ignore`` where they show nothing.
-    composed: Mask = np.full((composition.count, *masks.shape[1:]), ignore, masks.dtype)
-    for part in np.flatnonzero(composition.shown).tolist():
-        np.copyto(composed[composition.image[part]], masks[part], where=masks[part] != ignore)
-    return composed
-
-
-def _parts(config: ObjectConfig) -> frozenset[str]:
-    """Parts of annotations that columns without masks need, as :meth:`Dataset.annotations` names them."""
-    parts = config.columns & {"keypoints"}
-    if any(name.startswith(EXTRA_PREFIX) for name in config.columns - {"object_id"}):
-        parts |= {"extra"}
-    return parts
 
 
 # Pillow's modes in which a pixel is one number. In a palette, it is the number of an entry.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import list_of_names
 from stoker.augment.params import ImageParams
 from stoker.augment.plan import ImagePlan, resized
 from stoker.augment.views import PatchMask, Views, view_keys
@@ -20,14 +19,14 @@ from stoker.formats.token_columns import CAPTION, IDS_COLUMN
 from stoker.types import Size
 
 from ..engines.base import ImageFormat
-from ..execution.pipeline import ColumnSpec
+from ..execution.pipeline import ColumnSpec, wanted_columns
 from ..options import Objects, Padded, Ragged
 from ..order.sampling import SampleSource
 from ..order.schedule import LastBatch
 from .annotations import AnnotationConfig, make_annotation_config, task_columns
 from .arrays import ArrayConfig
 from .batch_transforms import AnyTransform, BatchTransformPlan, Transforms, function_name, split_transforms
-from .patches import patch_column_names
+from .patches import PATCH_COLUMNS
 from .sizes import SizePlan
 
 if TYPE_CHECKING:
@@ -258,22 +257,21 @@ def column_names(
     sizes: SizePlan,
 ) -> tuple[str, ...]:
     """Names of the columns of a batch, in their order, with those that arguments add."""
+    of_captions, types = captions.columns if captions else (), dataset.types
+    label = ("label",) if "label" in types else ()
     if sizes.patch_planner:
-        names = patch_column_names(columns, dataset, last_batch, captions)
+        label = () if "labels" in dataset.tasks else label
+        usual = (*PATCH_COLUMNS, *of_captions[: len(PATCH_COLUMNS)], *label)
+        names = wanted_columns(columns, usual, last_batch)
+        known = {*PATCH_COLUMNS, *of_captions, *label, "row", "mask"}
+        _check_known(
+            names, known, dataset, " with sizes=Patches(...)", "; other columns can be looked up by row"
+        )
         _check_captions(names, captions, dataset)
         return names
-    of_captions = captions.columns if captions else ()
-    if columns is None:
-        masks = [f"{one.prefix}mask" for one in images if one.mask]
-        columns = (
-            *(one.name for one in images),
-            *masks,
-            *of_captions[:1],
-            *(["label"] if "label" in dataset.types else []),
-        )
-    names, annotated = list_of_names("columns", columns), task_columns(dataset)
-    if last_batch == "pad" and "mask" not in names:
-        names = (*names, "mask")
+    masks = [f"{one.prefix}mask" for one in images if one.mask]
+    usual = (*(one.name for one in images), *masks, *of_captions[:1], *label)
+    names, annotated = wanted_columns(columns, usual, last_batch), task_columns(dataset)
     for prefix in (one.prefix for one in images):
         follows = {f"{prefix}{name}" for name in set(annotated) - {"segmentation"}}
         if objects.form == "padded" and f"{prefix}count" not in names and follows & set(names):
@@ -282,13 +280,18 @@ def column_names(
         names = (*names, IMAGE_SIZE)
     names = arrays.with_shapes(names)
     _check_captions(names, captions, dataset)
-    of_images = {one.name: _names_of_images(one, annotated) for one in images}
-    of_samples = {"row", "mask", SOURCE_SIZE, *arrays.columns, *of_captions}
-    of_samples |= batchable_columns(dataset.types)
-    of_samples |= {*map(shape_column, arrays.columns), *(["label"] if "label" in dataset.types else [])}
-    if images[0].prefix:
-        _check_taken(of_images, of_samples, dataset)
-    _check_known(names, of_samples.union(*of_images.values()), dataset)
+    of_images = [(one.name, name) for one in images for name in _names_of_images(one, annotated)]
+    known = {"row", "mask", SOURCE_SIZE, *batchable_columns(dataset.types), *arrays.columns, *of_captions, *label}
+    known |= set(map(shape_column, arrays.columns))
+    for own, name in of_images:
+        if name in known and images[0].prefix:
+            raise ConfigError(
+                f"transforms: {own!r} makes a column {name!r}, and there is such a column already",
+                path=dataset.path,
+                hint="Choose another name for these images.",
+            )
+        known.add(name)
+    _check_known(names, known, dataset)
     return names
 
 
@@ -313,34 +316,18 @@ def _check_captions(names: Sequence[str], captions: Captions | None, dataset: Sa
         )
 
 
-def _check_taken(of_images: Mapping[str, Sequence[str]], of_samples: set[str], dataset: SampleSource) -> None:
-    """Raise ConfigError if image columns, or what follows them, have the name of another column."""
-    taken = set(of_samples)
-    for own, names in of_images.items():
-        for name in names:
-            if name in taken:
-                raise ConfigError(
-                    f"transforms: {own!r} makes a column {name!r}, and there is such a column already",
-                    path=dataset.path,
-                    hint="Choose another name for these images.",
-                )
-            taken.add(name)
-
-
-def _check_known(names: Sequence[str], known: set[str], dataset: SampleSource) -> None:
+def _check_known(
+    names: Sequence[str], known: set[str], dataset: SampleSource, where: str = "", more: str = ""
+) -> None:
     for name in names:
         if name not in known:
-            arrow_type = dataset.types.get(name)
-            found = (
-                f"{name!r} holds {arrow_type}, which no batch has" if arrow_type else f"there is no {name!r}"
-            )
+            kind = dataset.types.get(name) if not where else None
+            found = f"{name!r} holds {kind}, which no batch has" if kind else f"there is no {name!r}{where}"
             raise ConfigError(
                 f"columns: {found}{_only_in_some(name, dataset)}",
                 path=dataset.path,
-                hint=f"There are {', '.join(sorted(known))}.",
+                hint=f"There are {', '.join(sorted(known))}{more}.",
             )
-    if not names:
-        raise ConfigError("columns must name at least one column")
 
 
 def _only_in_some(name: str, dataset: SampleSource) -> str:

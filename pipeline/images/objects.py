@@ -28,7 +28,7 @@ from stoker.augment.geometry.annotations import (
 from stoker.augment.geometry.boxes import Objects as DecidingObjects
 from stoker.augment.geometry.boxes import box_areas, convert_boxes
 from stoker.augment.geometry.masks import mask_boxes
-from stoker.augment.params import Composition, ImageParams
+from stoker.augment.params import Composition, ImageParams, Paste
 from stoker.formats.dataset.annotations import Annotations
 from stoker.formats.dataset.columns import expand_ranges
 from stoker.random import sequence, unit_interval
@@ -307,7 +307,7 @@ def with_pasted_masks(
     composition = params.composition
     if composition is None or composition.paste is None:
         return params
-    pasted = annotations.take(_pasted(params, composition, annotations, config))
+    pasted = annotations.take(_pasted(params, composition, composition.paste, annotations, config))
     drawn = draw_segments(
         params, pasted.owner, height, width, polygons=pasted.polygons, runs=pasted.runs, memory=memory
     )
@@ -321,37 +321,43 @@ def with_pasted_masks(
     return replace(params, composition=replace(composition, mask=mask_of, masks=masks.ravel()))
 
 
-def remaining(params: ImageParams, annotations: Annotations, config: ObjectConfig) -> npt.NDArray[np.bool_]:
-    """(M,) bool, objects that are pasted or belong to the image itself."""
-    composition = params.composition
-    if composition is None or composition.paste is None:
-        return np.ones(len(annotations), np.bool_)
-    below = composition.layer[annotations.owner] == 0
-    return np.asarray(below | _pasted(params, composition, annotations, config))
-
-
 def _pasted(
-    params: ImageParams, composition: Composition, annotations: Annotations, config: ObjectConfig
+    params: ImageParams,
+    composition: Composition,
+    paste: Paste,
+    annotations: Annotations,
+    config: ObjectConfig,
 ) -> npt.NDArray[np.bool_]:
     """(M,) bool, objects of the upper layers that are pasted."""
-    if composition.paste is None:
-        raise AssertionError("nothing is pasted")
     owner = annotations.owner
     # The number of each object among those of its layer, by which it is drawn.
     image, layer = composition.image[owner].astype(np.int64), composition.layer[owner]
     first = np.searchsorted(image * 256 + layer, image * 256 + layer)
-    drawn = unit_interval(sequence(composition.paste.keys[owner], np.arange(len(owner)) - first))
-    chosen = (layer > 0) & (drawn < composition.paste.share) & ~annotations.crowd
+    drawn = unit_interval(sequence(paste.keys[owner], np.arange(len(owner)) - first))
+    chosen = (layer > 0) & (drawn < paste.share) & ~annotations.crowd
     kept = {"min_visible": config.min_visible, "min_size": config.min_size}
     _, seen = output_boxes(params, annotations.boxes, owner, **kept)
     return np.asarray(chosen & seen)
 
 
-def covered_objects(objects: BatchObjects, params: ImageParams, config: ObjectConfig) -> BatchObjects:
-    """The objects of P parts without what pasted objects cover of the lowest layer."""
+def transform_below_pasted(
+    annotations: Annotations,
+    params: ImageParams,
+    height: Ints,
+    width: Ints,
+    config: ObjectConfig,
+    *,
+    memory: MaskMemory | None = None,
+) -> BatchObjects:
+    """The objects of P parts, those of the lowest layer without what pasted objects cover."""
+    # height (P,), width (P,)
     composition = params.composition
     if composition is None or composition.paste is None:
-        return objects
+        return transform_objects(annotations, params, height, width, config, memory=memory)
+    pasted = _pasted(params, composition, composition.paste, annotations, config)
+    kept = annotations.take(pasted | (composition.layer[annotations.owner] == 0))
+    drawn = replace(config, columns=config.columns | {"masks"})
+    objects = transform_objects(kept, params, height, width, drawn, memory=memory)
     masks = composition.masks.reshape(-1, *params.size)
     # The mask of each image's upper layer; -1 for images without one.
     of_image = np.full(composition.count, -1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import list_of_names, whole_number
+from stoker.arguments import whole_number
 from stoker.augment.state import TransformState
 from stoker.augment.transforms.base import Transform
 from stoker.bucketing import FixedBucketSampler, PackingPlan, pack
@@ -20,8 +20,7 @@ from stoker.types import Layout, Size
 from ..engines.base import ImageFormat
 from ..execution.pipeline import ColumnSpec
 from ..order.exclusions import Fitting
-from ..order.sampling import SampleSource
-from ..order.schedule import EpochCache, LastBatch
+from ..order.schedule import EpochCache
 from .batch_transforms import Transforms
 from .planners import ImagePlanner
 
@@ -164,30 +163,7 @@ class PatchPlanner(ImagePlanner):
         return FixedBucketSampler(full, full[:1], self.batch_size, **self.sampling(world_size))
 
 
-_ALWAYS = ("patches", "segment_ids", "patch_positions", "cu_seqlens")
-
-
-def patch_column_names(
-    columns: Sequence[str] | None, dataset: SampleSource, last_batch: LastBatch, captions: Captions | None
-) -> tuple[str, ...]:
-    """Return the columns of packed rows: those asked for, or all that the dataset has."""
-    label = ("label",) if "label" in dataset.types and "labels" not in dataset.tasks else ()
-    of_captions = captions.columns if captions else ()
-    usual = (*_ALWAYS, *of_captions[: len(_ALWAYS)], *label)
-    names = list_of_names("columns", usual if columns is None else columns)
-    if last_batch == "pad" and "mask" not in names:
-        names = (*names, "mask")
-    known = {*_ALWAYS, *of_captions, *label, "row", "mask"}
-    for name in names:
-        if name not in known:
-            raise ConfigError(
-                f"columns: there is no {name!r} with sizes=Patches(...)",
-                path=dataset.path,
-                hint=f"There are {', '.join(sorted(known))}; other columns can be looked up by row.",
-            )
-    if not names:
-        raise ConfigError("columns must name at least one column")
-    return names
+PATCH_COLUMNS = ("patches", "segment_ids", "patch_positions", "cu_seqlens")
 
 
 def patch_column_spec(name: str, planner: PatchPlanner, image_format: ImageFormat) -> ColumnSpec:

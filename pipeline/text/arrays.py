@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import list_of_names
 from stoker.bucketing import (
     BatchContext,
     Batchify,
@@ -29,6 +28,7 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.columns import batchable_columns
 from stoker.formats.tokenization import ByteTokenizer, read_word_parts
 
+from ..execution.pipeline import wanted_columns
 from ..order.sampling import SampleSource
 from .batching import BatchingConfig
 from .planner import TextPlanner, TokenSlices
@@ -261,9 +261,7 @@ def column_names(
     possible: set[str],
 ) -> tuple[str, ...]:
     """Names of the columns of a batch."""
-    names = tuple(arrays) if columns is None else list_of_names("columns", columns)
-    if batching.last_batch == "pad" and "mask" not in names:
-        names = (*names, "mask")
+    names = wanted_columns(columns, tuple(arrays), batching.last_batch)
     known = {*arrays, "mask", "row"}
     if batching.stream is not None:
         known = {*arrays, "row", "begins"}
@@ -276,6 +274,4 @@ def column_names(
                 path=dataset.path,
                 hint=f"There are {', '.join(sorted(known | possible))}; fields= says which fields are read.",
             )
-    if not names:
-        raise ConfigError("columns must name at least one column")
     return names
