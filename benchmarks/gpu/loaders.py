@@ -20,7 +20,7 @@ import torch
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads, PeerSource
-from stoker.pipeline.images.typical_samples import largest_size
+from stoker.pipeline.images.image_pipeline import largest_size
 
 from ..comparison.sources import open_source
 from ..measuring import allowed_cores

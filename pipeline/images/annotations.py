@@ -46,14 +46,14 @@ Int64 = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.integer[Any]]
 
-_BOX_COLUMNS = ("boxes", "box_labels", "crowd", "area", "object_id")
-_DTYPES = {
+_BOX_COLUMNS = {
     "boxes": "float32",
     "box_labels": "int64",
     "crowd": "bool",
     "area": "float32",
     "object_id": "int64",
 }
+"""Columns of objects that all datasets with boxes have, and their dtypes."""
 _IGNORE = 255
 """The value to ignore if the dataset names none: PASCAL VOC, Cityscapes and ADE20K have it."""
 _IGNORE_OF_MANY = 65535
@@ -100,7 +100,7 @@ class AnnotationConfig:
         if name == "count":
             return ColumnSpec(column, "int64", (), views=views)
         shapes = {"boxes": (4,), "keypoints": (len(dataset.manifest.annotations.keypoints), 3), "masks": size}
-        dtypes = {**_DTYPES, "keypoints": "float32", "masks": "uint8"}
+        dtypes = {**_BOX_COLUMNS, "keypoints": "float32", "masks": "uint8"}
         dtype = dtypes.get(name) or _extra_dtype(dataset.types[name])
         shape = (None, *shapes.get(name, ()))
         return ColumnSpec(column, dtype, shape, ragged=self.objects.form == "ragged", views=views)
@@ -110,14 +110,9 @@ def task_columns(dataset: SampleSource) -> tuple[str, ...]:
     """Names of the columns that the annotations of a dataset make, without the label."""
     names: list[str] = []
     if "boxes" in dataset.tasks:
+        own = [name for name, kind in dataset.types.items() if is_object_column(name, kind)]
         names += _BOX_COLUMNS
-        names += [
-            name
-            for name, arrow_type in dataset.types.items()
-            if name.startswith(EXTRA_PREFIX)
-            and is_object_column(name, arrow_type)
-            and name not in OBJECT_COLUMNS
-        ]
+        names += [name for name in own if name.startswith(EXTRA_PREFIX) and name not in OBJECT_COLUMNS]
         names += ["keypoints"] if "keypoints" in dataset.tasks else []
         names += ["masks"] if "instances" in dataset.tasks else []
     return (*names, *(["segmentation"] if {"segmentation", "instances"} & dataset.tasks else []))

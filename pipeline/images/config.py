@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.geometry.boxes import Objects
-from stoker.augment.params import ImageParams, Parts
 from stoker.augment.plan import compile_image
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import StoredForm
-from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.index import Samples
-from stoker.types import Color, DType, Layout, Size
+from stoker.types import Color, DType, Layout
 
 from .. import options
 from ..engines.base import ImageFormat, open_shards
@@ -162,47 +158,9 @@ class ImageLoaderConfig:
             return self.order.stream_draws(epoch, draws)
         return rows if self._rows_are_distinct else draws
 
-    def draw(
-        self,
-        column: ImageColumn,
-        positions: npt.NDArray[np.int64],
-        samples: Samples,
-        keys: npt.NDArray[np.int64],
-        *,
-        epoch: int,
-        objects: Objects | None = None,
-        size: Size | None = None,
-        parts: Parts | None = None,
-    ) -> ImageParams:
-        """Draw the parameters of the images of N samples; see :meth:`ImagePlan.draw`."""
-        # positions (N,) int64, keys (N,) int64
-        shown = column.samples_of_images(len(positions))
-        height, width, seed = samples.height[shown], samples.width[shown], self.draw_seed
-        keys, plan = parts.image_keys if parts else column.keys(keys), column.at(size)
-        try:
-            return plan.draw(height, width, keys, seed, epoch, objects=objects, parts=parts)
-        except ConfigError:
-            for i in range(len(keys)):  # finds the refused image, which is also refused alone
-                at = np.array([i])
-                image_objects, image_parts = objects and objects.take(at), parts and parts.take(at)
-                sides = height[at], width[at]
-                try:
-                    plan.draw(*sides, keys[at], seed, epoch, objects=image_objects, parts=image_parts)
-                except ConfigError as error:
-                    raise _named(error, self.dataset, int(positions[shown[i]])) from None
-            raise
-
     @cached_property
     def _rows_are_distinct(self) -> bool:
         return self.order.distinct and self.dataset.is_distinct
-
-
-def _named(error: ConfigError, dataset: SampleSource, position: int) -> ConfigError:
-    """The error with the name of the sample at ``position``."""
-    named = dataset.error(position, error.message)
-    return ConfigError(
-        error.message, path=named.path, shard=named.shard, record=named.record, key=named.key, hint=error.hint
-    )
 
 
 def make_config(
@@ -257,7 +215,7 @@ def make_config(
         captions=captions,
         sizes=size_plan,
     )
-    config = ImageLoaderConfig(
+    return ImageLoaderConfig(
         dataset=source,
         order=make_loader_order(source, shuffle, sampler, samples_per_epoch, seeds.order),
         images=tuple(one.annotated(source, names, objects, batch_plan) for one in images),
@@ -272,22 +230,6 @@ def make_config(
         captions=captions,
         size_plan=size_plan,
     )
-    if sampler is None:  # a sampler may never draw small images
-        _check_crops(config)
-    return config
-
-
-def _check_crops(config: ImageLoaderConfig) -> None:
-    """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image."""
-    dataset = config.dataset
-    for column in config.images:
-        # Of all transforms RandomCrop has this argument. A mixture may draw nothing from a dataset.
-        refusing = any(not getattr(one, "pad_if_needed", True) for one in column.plan.transforms)
-        if refusing and isinstance(dataset, Dataset):
-            smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
-            positions = np.array(smallest, np.int64)
-            samples = dataset.samples(positions)
-            config.draw(column, positions, samples, samples.row, epoch=0)
 
 
 def _form_of(source: SampleSource, color: Color) -> StoredForm:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ from ..execution.state import EpochParts
 from ..execution.stats import Counters, StageTimes, StatsTotals
 from ..options import DaliOptions, Ranks, Reading
 from ..order.orders import Order
-from ..order.sampling import is_remote
+from ..order.sampling import SampleSource, is_remote
 from ..order.schedule import LastBatch, Schedule
 from .annotations import AnnotationProcessor, ImageContents
 from .arrays import ArrayReader
@@ -49,7 +49,14 @@ from .batch_assembler import BatchAssembler, CollectedBatch, Contents, function_
 from .columns import TO_SOURCE, ImageColumn
 from .config import ImageLoaderConfig
 from .objects import deciding_objects
-from .planned_batches import DrawnBatch, ParameterDraws, PlannedBatch, block_reads, planned_batches
+from .planned_batches import (
+    DrawnBatch,
+    PlannedBatch,
+    batch_of,
+    block_reads,
+    drawn_batches,
+    planned_batches,
+)
 
 _MOST_RANKS_THAT_KEEP = 2  # with more ranks, one of them shows a sample of a mosaic once or twice
 
@@ -76,8 +83,6 @@ class EngineSetup:
         """Make the engine; the caller closes it."""
         typical, largest = None, None
         if self.plan.engine == "dali" and len(config.dataset):  # it prepares itself before the first batch
-            from .typical_samples import largest_size, typical_work
-
             typical, largest = typical_work(config), largest_size(config.dataset)
         settings = EngineSettings(
             config.dataset.data_files,
@@ -106,6 +111,35 @@ class EngineSetup:
         buffer = config.images[0].plan.buffer
         shared = buffer and self.process.world_size <= _MOST_RANKS_THAT_KEEP and config.shuffled
         return buffer + buffer // 4 if shared else 0
+
+
+_TYPICAL = 512
+_MEASURED = 1 << 16
+_SHARE = 99.9  # per cent of the images that are at most as high, or as wide, as the largest size says
+
+
+def typical_work(config: ImageLoaderConfig) -> Work | None:
+    """Samples from all over the dataset, with parameters of epoch 0; None if a transform refuses one."""
+    batch = batch_of(config, _spread(len(config.dataset), _TYPICAL))
+    try:
+        params, *others = (batch.draw(config, column, epoch=0) for column in config.images)
+    except ConfigError:  # of an image that may never be drawn
+        return None
+    return Work(batch.samples, params, tuple(others))
+
+
+def largest_size(dataset: SampleSource) -> Size:
+    """Height and width, pixels, that 99.9% of the images do not exceed."""
+    samples = dataset.samples(_spread(len(dataset), _MEASURED))
+    height, width = (
+        int(np.percentile(side, _SHARE, method="inverted_cdf")) for side in (samples.height, samples.width)
+    )
+    return height, width
+
+
+def _spread(n: int, count: int) -> npt.NDArray[np.int64]:
+    """At most ``count`` positions of ``n``, at equal distances."""
+    return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.int64))
 
 
 class ImagePipeline(Pipeline):
@@ -296,12 +330,11 @@ def started_batches(
 ) -> Iterator[Started]:
     """Start the batches of these steps, one after the other. A reader of this function knows every stage."""
     engine, remote, distance = pipeline.engine, pipeline.cached, pipeline.setup.reading.read_ahead
-    draws = ParameterDraws(config, config.draw_epoch(epoch))
-    cached = None
+    draw_epoch, cached = config.draw_epoch(epoch), None
     # The samples of each batch: the draws of this rank's steps, in the size that each step has.
     planned = planned_batches(config, steps, epoch)
     # The random parameters of their images.
-    drawn = draws.drawn(planned, steps)
+    drawn = drawn_batches(config, planned, steps, draw_epoch)
     # Their bytes, which the operating system reads ahead, or which come from a storage.
     blocks = block_reads(config, steps, epoch) if distance and not remote else iter(())
     for batch, params in _read_ahead(drawn, blocks, distance, engine):
@@ -310,7 +343,7 @@ def started_batches(
             with stages.stage("fetching"):
                 cached.wait()
         # Annotations and arrays are read, and drawn on other threads.
-        wait_for_contents, decided = start_contents(pipeline, draws, batch, params)
+        wait_for_contents, decided = start_contents(pipeline, config, draw_epoch, batch, params)
         # The engine decodes and transforms. Last, because an error after it would leave a batch in it.
         if len(batch):
             engine.submit(Work(batch.samples, decided[0], tuple(decided[1:])))
@@ -333,16 +366,21 @@ def _made(
 
 
 def start_contents(
-    pipeline: ImagePipeline, draws: ParameterDraws, batch: PlannedBatch, known: Sequence[ImageParams]
+    pipeline: ImagePipeline,
+    config: ImageLoaderConfig,
+    draw_epoch: int,
+    batch: PlannedBatch,
+    known: Sequence[ImageParams],
 ) -> tuple[Callable[[], Contents], list[ImageParams]]:
     """Start what goes beside the images; return a function that waits for it, and all parameters."""
     # Parameters that depend on objects are not ``known`` before the objects have been read.
-    config, n = draws.config, len(batch)
+    n = len(batch)
     decided, annotated, to_sources = [], [], []
     arrays = pipeline.arrays.start(batch.positions) if pipeline.arrays else None
     columns = zip(config.images, pipeline.annotations, strict=True)
     for (column, processor), of_column in zip_longest(columns, known):
-        params, wait = _decide(draws, batch, column, processor, of_column)
+        draw = partial(batch.draw, config, column, draw_epoch)
+        params, wait = _decide(draw, batch, column, processor, of_column)
         to_source = None
         if f"{column.prefix}{TO_SOURCE}" in config.columns:
             to_source = column.to_source(params, config.dataset.origins(batch.positions))
@@ -363,7 +401,7 @@ def start_contents(
 
 
 def _decide(
-    draws: ParameterDraws,
+    draw: Callable[..., ImageParams],
     batch: PlannedBatch,
     column: ImageColumn,
     processor: AnnotationProcessor | None,
@@ -371,7 +409,7 @@ def _decide(
 ) -> tuple[ImageParams, Callable[[], ImageContents]]:
     """Draw the parameters of an image column if they are None, and start its annotations."""
     if not processor:
-        return params or draws.draw(batch, column), ImageContents
+        return params or draw(), ImageContents
     shown = column.samples_of_images(len(batch.sources))
     positions = batch.sources[shown]
     annotations = processor.read(positions)
@@ -379,7 +417,7 @@ def _decide(
     if annotations and column.annotations.needs_boxes:
         objects = deciding_objects(annotations)
     samples = batch.samples.take(shown)
-    params = params or draws.draw(batch, column, objects)
+    params = params or draw(objects)
     params = processor.pasted(positions, samples, params, annotations)
     return params, processor.start(positions, samples, params, annotations)
 

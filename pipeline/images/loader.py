@@ -32,6 +32,7 @@ from ..order.schedule import LastBatch
 from .batch_transforms import Transforms
 from .config import make_config
 from .image_pipeline import ImagePipeline, choose_engine
+from .planned_batches import check_crops
 from .sizes import Sizes, make_size_plan
 
 if TYPE_CHECKING:
@@ -215,6 +216,8 @@ class ImageLoader(Loader):
                 layout=layout,
                 bad_samples=bad_samples,
             )
+            if sampler is None:  # a sampler may never draw small images
+                check_crops(config)
             setup = choose_engine(
                 config,
                 process,

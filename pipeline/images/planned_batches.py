@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice, pairwise
 from typing import Any
@@ -14,6 +14,7 @@ from stoker.augment.geometry.boxes import Objects
 from stoker.augment.params import ImageParams, Parts
 from stoker.augment.transforms.combining import Partners
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
@@ -49,6 +50,28 @@ class PlannedBatch:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    def draw(
+        self, config: ImageLoaderConfig, column: ImageColumn, epoch: int, objects: Objects | None = None
+    ) -> ImageParams:
+        """Draw the parameters of the images of a column; see :meth:`ImagePlan.draw`."""
+        shown, parts = column.samples_of_images(len(self.sources)), self.parts
+        height, width, seed = self.samples.height[shown], self.samples.width[shown], config.draw_seed
+        keys, plan = parts.image_keys if parts else column.keys(self.draw_keys), column.at(self.size)
+        try:
+            return plan.draw(height, width, keys, seed, epoch, objects=objects, parts=parts)
+        except ConfigError:
+            for i in range(len(keys)):  # finds the refused image, which is also refused alone
+                at = np.array([i])
+                own, own_parts = objects and objects.take(at), parts and parts.take(at)
+                try:
+                    plan.draw(height[at], width[at], keys[at], seed, epoch, objects=own, parts=own_parts)
+                except ConfigError as error:
+                    named = config.dataset.error(int(self.sources[shown[i]]), error.message)
+                    error.path, error.key = named.path, named.key
+                    error.shard, error.record = named.shard, named.record
+                    raise
+            raise
 
     def of_images(self, where: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """(N,) bool, images that have a source for which ``where``, (P,) bool, is true."""
@@ -131,68 +154,69 @@ def _with_partners(
         first += len(batch)
 
 
+def batch_of(config: ImageLoaderConfig, positions: Int64) -> PlannedBatch:
+    """A batch of the samples at these positions, in no order of an epoch."""
+    samples = config.dataset.samples(positions)
+    return PlannedBatch(positions, np.ones(len(positions), np.bool_), positions, samples, samples.row)
+
+
+def check_crops(config: ImageLoaderConfig) -> None:
+    """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image."""
+    dataset = config.dataset
+    for column in config.images:
+        # Of all transforms RandomCrop has this argument. A mixture may draw nothing from a dataset.
+        refusing = any(not getattr(one, "pad_if_needed", True) for one in column.plan.transforms)
+        if refusing and isinstance(dataset, Dataset):
+            smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
+            batch_of(config, np.array(smallest, np.int64)).draw(config, column, epoch=0)
+
+
 DrawnBatch = tuple[PlannedBatch, Sequence[ImageParams]]
 """A batch, and the parameters of its image columns; none if they are not drawn yet."""
 
 _AT_ONCE = 512  # samples, because NumPy's calls for 64 samples cost about as much
 
 
-@dataclass(frozen=True)
-class ParameterDraws:
-    """Draws the random parameters of batches of an epoch; they depend on no pixel."""
+def drawn_batches(
+    config: ImageLoaderConfig, batches: Iterator[PlannedBatch], schedule: Schedule, epoch: int
+) -> Iterator[DrawnBatch]:
+    """Yield the batches of a schedule with their random parameters, unless these depend on objects."""
+    # The parameters of several batches are drawn together, where that is possible.
+    divisible = all(column.plan.is_divisible for column in config.images)
+    most, count = _AT_ONCE // schedule.batch_size if divisible else 1, batches_at_first(schedule)
+    while together := list(islice(batches, count)):
+        yield from zip(together, _together(config, together, epoch, divisible=divisible), strict=True)
+        count = max(1, min(2 * count, most))
 
-    config: ImageLoaderConfig
-    epoch: int
 
-    def draw(self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None) -> ImageParams:
-        """The parameters of a batch's image column."""
-        return self.config.draw(
-            column,
-            planned.sources,
-            planned.samples,
-            planned.draw_keys,
-            epoch=self.epoch,
-            objects=objects,
-            size=planned.size,
-            parts=planned.parts,
-        )
+def _together(
+    config: ImageLoaderConfig, batches: Sequence[PlannedBatch], epoch: int, *, divisible: bool
+) -> Sequence[Sequence[ImageParams]]:
+    columns = config.images
+    if any(column.annotations.needs_boxes for column in columns):
+        return [()] * len(batches)
+    try:
+        if len(batches) == 1 or not divisible:
+            return [[batch.draw(config, column, epoch) for column in columns] for batch in batches]
+        return list(zip(*(_divided(config, batches, column, epoch) for column in columns), strict=True))
+    except ConfigError:  # drawing for the batch itself raises it again
+        return [()] * len(batches)
 
-    def drawn(self, batches: Iterable[PlannedBatch], schedule: Schedule) -> Iterator[DrawnBatch]:
-        """Yield the batches of a schedule with their parameters, unless these depend on objects."""
-        # The parameters of several batches are drawn together, where that is possible.
-        most = _AT_ONCE // schedule.batch_size if self._are_divisible else 1
-        batches, count = iter(batches), batches_at_first(schedule)
-        while together := list(islice(batches, count)):
-            yield from zip(together, self._together(together), strict=True)
-            count = max(1, min(2 * count, most))
 
-    @property
-    def _are_divisible(self) -> bool:
-        return all(column.plan.is_divisible for column in self.config.images)
-
-    def _together(self, batches: Sequence[PlannedBatch]) -> Sequence[Sequence[ImageParams]]:
-        columns = self.config.images
-        if any(column.annotations.needs_boxes for column in columns):
-            return [()] * len(batches)
-        try:
-            if len(batches) == 1 or not self._are_divisible:
-                return [[self.draw(one, column) for column in columns] for one in batches]
-            return list(zip(*(self._divided(batches, column) for column in columns), strict=True))
-        except ConfigError:  # drawing for the batch itself raises it again
-            return [()] * len(batches)
-
-    def _divided(self, batches: Sequence[PlannedBatch], column: ImageColumn) -> Iterator[ImageParams]:
-        """Draw the parameters of successive batches of one size at once, and yield those of each batch."""
-        for size, group in groupby(batches, key=lambda one: one.size):
-            together = list(group)
-            height = np.concatenate([one.samples.height for one in together])
-            width = np.concatenate([one.samples.width for one in together])
-            keys = column.keys(np.concatenate([one.draw_keys for one in together]))
-            n, config = len(height), self.config
-            shown = column.samples_of_images(n)
-            params = column.at(size).draw(height[shown], width[shown], keys, config.draw_seed, self.epoch)
-            for first, end in pairwise(np.cumsum([0, *map(len, together)]).tolist()):
-                yield params.take(column.images_of(np.arange(first, end), n))
+def _divided(
+    config: ImageLoaderConfig, batches: Sequence[PlannedBatch], column: ImageColumn, epoch: int
+) -> Iterator[ImageParams]:
+    """Draw the parameters of successive batches of one size at once, and yield those of each batch."""
+    for size, group in groupby(batches, key=lambda one: one.size):
+        together = list(group)
+        height = np.concatenate([one.samples.height for one in together])
+        width = np.concatenate([one.samples.width for one in together])
+        keys = column.keys(np.concatenate([one.draw_keys for one in together]))
+        n = len(height)
+        shown = column.samples_of_images(n)
+        params = column.at(size).draw(height[shown], width[shown], keys, config.draw_seed, epoch)
+        for first, end in pairwise(np.cumsum([0, *map(len, together)]).tolist()):
+            yield params.take(column.images_of(np.arange(first, end), n))
 
 
 _READ_AT_ONCE = 1024  # samples in one request; a larger one could block a thread for seconds on a slow disk

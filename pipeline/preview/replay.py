@@ -62,16 +62,7 @@ def draw_batch(
         objects = None
         if column.annotations.needs_boxes:
             objects = deciding_objects(config.dataset.annotations(planned.sources[shown]))
-        drawn = config.draw(
-            column,
-            planned.sources,
-            planned.samples,
-            planned.draw_keys,
-            epoch=draw_epoch,
-            objects=objects,
-            size=planned.size,
-            parts=planned.parts,
-        )
+        drawn = planned.draw(config, column, draw_epoch, objects)
         for number, i in enumerate(chosen.tolist()):
             images = _images_of(planned, column, i).tolist()
             changes = [_in_words(drawn, image) for image in images]

@@ -12,7 +12,7 @@ import stoker
 from stoker.augment import RandomResizedCrop
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.dali.engine import DaliEngine
-from stoker.pipeline.images.typical_samples import largest_size
+from stoker.pipeline.images.image_pipeline import largest_size
 from stoker.pipeline.options import DaliOptions
 
 from ..context import Context, Refused, has_passed

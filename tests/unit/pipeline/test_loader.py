@@ -110,9 +110,9 @@ class TestTheNextPass:
         epochs: list[int] = []
         start = image_pipeline.start_contents
 
-        def spy(pipeline: Any, draws: Any, *arguments: Any) -> Any:
-            epochs.append(draws.epoch)
-            return start(pipeline, draws, *arguments)
+        def spy(pipeline: Any, config: Any, epoch: int, *arguments: Any) -> Any:
+            epochs.append(epoch)
+            return start(pipeline, config, epoch, *arguments)
 
         monkeypatch.setattr(image_pipeline, "start_contents", spy)
         return epochs
