@@ -281,8 +281,8 @@ def column_names(
     names = arrays.with_shapes(names)
     _check_captions(names, captions, dataset)
     of_images = [(one.name, name) for one in images for name in _names_of_images(one, annotated)]
-    known = {"row", "mask", SOURCE_SIZE, *batchable_columns(dataset.types), *arrays.columns, *of_captions, *label}
-    known |= set(map(shape_column, arrays.columns))
+    known = {"row", "mask", SOURCE_SIZE, *arrays.columns, *of_captions, *label}
+    known |= {*batchable_columns(dataset.types), *map(shape_column, arrays.columns)}
     for own, name in of_images:
         if name in known and images[0].prefix:
             raise ConfigError(
