@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,20 +12,18 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-LETTERS = 4
-"""Factor by which text is drawn larger before it is reduced, to smooth it."""
-NAME_SIZE = 11
-"""Size of the letters of a name, pixels of the page."""
-_HEIGHT, _PAD = 15, 3
+Color = tuple[int, int, int]
+Bitmap = npt.NDArray[np.uint8]
+Array = npt.NDArray[Any]
 
-
-@dataclass(frozen=True)
-class Name:
-    """A name and the rectangle that it fills."""
-
-    text: str  # The name, shortened to the width of the image
-    number: int  # Number of the object among those of its image
-    rectangle: tuple[float, float, float, float]  # Left, top, right and bottom, pixels of the layer
+LETTERS = 4  # factor by which text is drawn larger before it is reduced, to smooth it
+_NAME_SIZE, _HEIGHT, _PAD = 11, 15, 3  # letters of a name and its plate, pixels of the page
+_SUPERSAMPLING = 2  # factor by which lines and letters are drawn larger before they are reduced
+_TINT = 0.38  # opacity of the colour of a mask, 0 to 1
+_PALETTE = (
+    *("e63946", "1d7fd1", "2a9d5c", "f3a712", "8f4fd6", "f3722c", "00a7c7"),
+    *("ef5da8", "6a994e", "5e60ce", "b5838d", "4d908e", "c9184a", "7f5539"),
+)
 
 
 @lru_cache(maxsize=16)
@@ -50,47 +48,6 @@ def shorten(text: str, width: float, size: float) -> str:
 
     longest = bisect_right(range(len(text)), width, key=lambda count: length(kept(count), size)) - 1
     return kept(max(0, longest))
-
-
-def lay_out_names(
-    names: Iterable[tuple[int, str]], boxes: npt.NDArray[np.float64], size: tuple[int, int], unit: float
-) -> list[Name]:
-    """Give each name in turn a free rectangle at a corner of its box; leave out names without one."""
-    # boxes (M, 4)
-    laid_out: list[Name] = []
-    pad, height = _PAD * unit, _HEIGHT * unit
-    for number, name in names:
-        text = shorten(name, max(0.0, size[0] - 2 * pad), NAME_SIZE * unit)
-        width = length(text, NAME_SIZE * unit) + 2 * pad
-        left, top, right, bottom = boxes[number].tolist()
-        above, inside = top - height, bottom - height
-        corners = ((left, above), (left, top), (right - width, top), (left, inside), (left, bottom))
-        for across, down in corners:
-            x = min(max(across, 0.0), max(0.0, size[0] - width))
-            y = min(max(down, 0.0), max(0.0, size[1] - height))
-            rectangle = (x, y, x + width, y + height)
-            if not any(_overlap(rectangle, earlier.rectangle) for earlier in laid_out):
-                laid_out.append(Name(text, number, rectangle))
-                break
-    return laid_out
-
-
-def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-Color = tuple[int, int, int]
-Bitmap = npt.NDArray[np.uint8]
-Array = npt.NDArray[Any]
-
-_PALETTE = (
-    *("e63946", "1d7fd1", "2a9d5c", "f3a712", "8f4fd6", "f3722c", "00a7c7"),
-    *("ef5da8", "6a994e", "5e60ce", "b5838d", "4d908e", "c9184a", "7f5539"),
-)
-_SUPERSAMPLING = 2
-"""Factor by which lines and letters are drawn larger before they are reduced, which smooths them."""
-_TINT = 0.38
-"""Opacity of the colour of a mask, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -152,23 +109,48 @@ def draw_marks(
         for k in order:
             pen.keypoints(marks.keypoints[k] * (*scale, 1), colors[k], legend.skeleton)
     if named:
-        for name, color in named_marks(marks, source, (height, width), legend, density * _SUPERSAMPLING):
-            pen.name(name, color)
+        for name in named_marks(marks, source, (height, width), legend, density * _SUPERSAMPLING):
+            pen.name(name)
     return layer.resize((shown[1], shown[0]), Image.Resampling.LANCZOS)
 
 
+@dataclass(frozen=True)
+class Name:
+    """The name of an object, in the colour of the object, and the rectangle that it fills."""
+
+    text: str  # The name, shortened to the width of the image
+    number: int  # Number of the object among those of its image
+    rectangle: tuple[float, float, float, float]  # Left, top, right and bottom, pixels of the layer
+    color: Color
+
+
 def named_marks(
-    marks: Marks, source: tuple[int, int], shown: tuple[int, int], legend: Legend, density: float
-) -> list[tuple[Name, Color]]:
-    """Names that find room, those of small objects first, with colours; see :func:`draw_marks` for Args."""
+    marks: Marks, source: tuple[int, int], shown: tuple[int, int], legend: Legend, unit: float
+) -> list[Name]:
+    """Names at free corners of their boxes, those of small objects first; names without room are left out."""
     height, width = shown
     boxes = marks.boxes * np.tile((width / source[1], height / source[0]), 2)
-    names = [
-        (k, legend.class_name(int(marks.labels[k])) + (" (crowd)" if marks.crowd[k] else ""))
-        for k in reversed(_by_size(marks))
-    ]
-    laid_out = lay_out_names(names, boxes, (width, height), density)
-    return [(name, _object_color(marks, legend, name.number)) for name in laid_out]
+    names: list[Name] = []
+    pad, line = _PAD * unit, _HEIGHT * unit
+    for number in reversed(_by_size(marks)):
+        name = legend.class_name(int(marks.labels[number])) + (" (crowd)" if marks.crowd[number] else "")
+        text = shorten(name, max(0.0, width - 2 * pad), _NAME_SIZE * unit)
+        across = length(text, _NAME_SIZE * unit) + 2 * pad
+        left, top, right, bottom = boxes[number].tolist()
+        above, inside = top - line, bottom - line
+        corners = ((left, above), (left, top), (right - across, top), (left, inside), (left, bottom))
+        for corner in corners:
+            x = min(max(corner[0], 0.0), max(0.0, width - across))
+            y = min(max(corner[1], 0.0), max(0.0, height - line))
+            rectangle = (x, y, x + across, y + line)
+            if not any(_overlap(rectangle, earlier.rectangle) for earlier in names):
+                names.append(Name(text, number, rectangle, _object_color(marks, legend, number)))
+                break
+    return names
+
+
+def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def _by_size(marks: Marks) -> list[int]:
@@ -239,12 +221,12 @@ class _Pen:
                 circle = (x - radius, y - radius, x + radius, y + radius)
                 self._drawing.ellipse(circle, fill=fill, outline=rim, width=round(1.2 * self._unit))
 
-    def name(self, name: Name, color: Color) -> None:
+    def name(self, name: Name) -> None:
         """Write a name on a plate in the colour of its object."""
         left, top, right, bottom = name.rectangle
-        self._drawing.rounded_rectangle(name.rectangle, radius=3 * self._unit, fill=(*color, 235))
-        letters, middle = font(NAME_SIZE * self._unit), ((left + right) / 2, (top + bottom) / 2)
-        self._drawing.text(middle, name.text, fill=contrast_to(color), font=letters, anchor="mm")
+        self._drawing.rounded_rectangle(name.rectangle, radius=3 * self._unit, fill=(*name.color, 235))
+        letters, middle = font(_NAME_SIZE * self._unit), ((left + right) / 2, (top + bottom) / 2)
+        self._drawing.text(middle, name.text, fill=contrast_to(name.color), font=letters, anchor="mm")
 
 
 def contrast_to(color: Color) -> Color:

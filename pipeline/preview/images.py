@@ -25,38 +25,40 @@ _HIDDEN = 128  # grey of hidden patches
 
 
 def sample_cells(
-    config: ImageLoaderConfig, batch: Any, i: int, key: str, notes: Sequence[str] = ()
+    config: ImageLoaderConfig,
+    batch: Any,
+    i: int,
+    key: str,
+    notes: Sequence[str] = (),
+    *,
+    whole: bool = False,
 ) -> tuple[Cell, ...]:
-    """Return the cells of sample ``i`` of a batch: its image, or all views in all image columns."""
+    """Return the cells of sample ``i`` of a batch: its image, or all views in all image columns.
+
+    With ``whole`` an image keeps its padding, and the caption has both sizes.
+    """
     cells: list[Cell] = []
     for column in config.images:
         if column.name not in config.columns:
             continue
         values = getattr(batch, column.name)
         for view in [None] if column.views is None else range(column.views):
-            image = (values if view is None else values[view])[i]
-            pixels = _levels(image, config.image_format.layout, column)
-            if (size := _part(config, batch, column, view, "image_size")) is not None:
+            pixels = _levels(
+                (values if view is None else values[view])[i], config.image_format.layout, column
+            )
+            note = notes[len(cells)] if len(cells) < len(notes) else ""
+            size = _part(config, batch, column, view, "image_size")
+            if whole:
+                note = f"{pixels.shape[1]} x {pixels.shape[0]}"
+                note = note if size is None else f"{size[i][1]} x {size[i][0]} in {note}"
+            elif size is not None:
                 pixels = pixels[: size[i][0], : size[i][1]]
             if (hidden := _part(config, batch, column, view, "mask")) is not None:
                 pixels[_grown(hidden[i], pixels.shape[:2])] = _HIDDEN
             lines = () if cells else (*label_lines(config, batch, i), key)
-            note = notes[len(cells)] if len(cells) < len(notes) else ""
             marks = _marks(config, batch, i, column, view)
             cells.append(Cell(pixels, marks, tuple(line for line in (*lines, note) if line)))
     return tuple(cells)
-
-
-def padded_cell(config: ImageLoaderConfig, batch: Any, i: int, key: str) -> Cell:
-    """Return the cell of an image of a batch with its padding, and its sizes as a caption."""
-    column = config.images[0]
-    pixels = _levels(getattr(batch, column.name)[i], config.image_format.layout, column)
-    size = f"{pixels.shape[1]} x {pixels.shape[0]}"
-    if hasattr(batch, "image_size"):
-        height, width = batch.image_size[i].tolist()
-        size = f"{width} x {height} in {size}"
-    caption = (*label_lines(config, batch, i), key, size)
-    return Cell(pixels, _marks(config, batch, i, column, None), caption)
 
 
 def patch_cells(

@@ -313,12 +313,13 @@ def _marks(page: Page, cell: Cell, large: tuple[int, int], density: float) -> st
     """The layer of annotations; names are HTML text, since a browser has all letters."""
     source = cell.pixels.shape[:2]
     drawn = draw_marks(cell.marks, source, large, page.legend, density, named=False)
-    names = [
-        f'<span class="name" title="{escape(name.text)}" style="left:{name.rectangle[0] / density:.1f}px;'
-        f"top:{name.rectangle[1] / density:.1f}px;max-width:calc(100% - {name.rectangle[0] / density:.1f}px);"
-        f'background:rgb{color};color:rgb{contrast_to(color)}">{escape(name.text)}</span>'
-        for name, color in named_marks(cell.marks, source, large, page.legend, density)
-    ]
+    names = []
+    for name in named_marks(cell.marks, source, large, page.legend, density):
+        left, top, *_ = (side / density for side in name.rectangle)
+        style = f"left:{left:.1f}px;top:{top:.1f}px;max-width:calc(100% - {left:.1f}px);"
+        style += f"background:rgb{name.color};color:rgb{contrast_to(name.color)}"
+        text = escape(name.text)
+        names.append(f'<span class="name" title="{text}" style="{style}">{text}</span>')
     return f'<div class="marks"><img alt="" src="{_inline(drawn, "PNG")}">{"".join(names)}</div>'
 
 

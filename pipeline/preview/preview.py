@@ -25,7 +25,7 @@ from ..images.loader import ImageLoader
 from ..images.patches import Patches
 from ..images.sizes import RandomSizes, Sizes
 from ..options import Objects
-from .images import padded_cell, patch_cells, sample_cells
+from .images import patch_cells, sample_cells
 from .page import Cell, Page, checked_target, in_grid, page_of, spread_positions, write_page
 from .resize_modes import resize_page
 
@@ -161,7 +161,7 @@ def batch_rows(
             if isinstance(shown.sizes, Patches):
                 cells = patch_cells(config, batch, shown.sizes, keys)
             else:
-                cells = [padded_cell(config, batch, i, key) for i, key in enumerate(keys)]
+                cells = [sample_cells(config, batch, i, key, whole=True)[0] for i, key in enumerate(keys)]
             first = replace(cells[0], caption=(*cells[0].caption, f"epoch {epoch}, step {step}"))
             rows.append((first, *cells[1:]))
     return rows

@@ -1,4 +1,4 @@
-"""The parameters that were drawn for each sample of a batch of images, as words and as JSON data."""
+"""Replays: any batch of a training, made again, with the parameters that were drawn for each sample."""
 
 from __future__ import annotations
 
@@ -250,13 +250,22 @@ def replay(
         )
     else:
         description = described
-    with make_loader(description, rank, ranks) as made_loader:
-        made_loader.load_state_dict(described["state"] if described else content)
-        batch_epoch, steps = _find_step(made_loader, step, epoch, after)
-        shown = _make(made_loader, batch_epoch, steps, rank, step if after is None else after)
+    with make_loader(description, rank, ranks) as made:
+        made.load_state_dict(described["state"] if described else content)
+        at_epoch, steps = _find_step(made, step, epoch, after)
+        batch, shown = made.first_batch(steps, at_epoch), (step if after is None else after) or 0
+        samples: Any
+        if isinstance(made, ImageLoader):
+            config = made.pipeline.config
+            samples = draw_batch(
+                config, steps, at_epoch, None if config.size_plan.patch_planner else batch.row
+            )
+        else:
+            samples = read_texts(made.pipeline, steps)
+        replayed = Replayed(at_epoch, shown, rank, made.process.world_size, batch, samples)
         if target is not None:
-            _write(made_loader, shown, target, side)
-    return shown
+            _write(made, replayed, target, side)
+    return replayed
 
 
 def _find_step(loader: AnyLoader, step: int | None, epoch: int | None, after: int | None) -> tuple[int, Any]:
@@ -278,36 +287,21 @@ def _find_step(loader: AnyLoader, step: int | None, epoch: int | None, after: in
     return batch_epoch, loader.steps(batch_epoch, whole.consumed(left))
 
 
-def _make(loader: AnyLoader, epoch: int, steps: Any, rank: int, step: int | None) -> Replayed:
-    batch = loader.first_batch(steps, epoch)
-    samples: Any
-    if isinstance(loader, ImageLoader):
-        config = loader.pipeline.config
-        rows = None if config.size_plan.patch_planner else batch.row
-        samples = draw_batch(config, steps, epoch, rows)
-    else:
-        samples = read_texts(loader.pipeline, steps)
-    return Replayed(epoch, step or 0, rank, loader.process.world_size, batch, samples)
-
-
 def _write(loader: AnyLoader, shown: Replayed, target: Path, side: int) -> None:
-    dataset = loader.dataset
-    lines = (
-        f"epoch {shown.epoch}, step {shown.step}, rank {shown.rank} of {shown.world_size}: "
-        f"{len(shown.samples)} {'images' if isinstance(loader, ImageLoader) else 'sequences'}",
-    )
-    if not isinstance(loader, ImageLoader):
-        if target.suffix == ".png":
-            raise ConfigError("text is shown as a page", hint="Give a file that ends in .html.")
-        texts: Any = shown.samples
-        target.write_text(text_page(dataset.path.resolve().name, lines, texts), "utf-8")
-        return
     samples: Any = shown.samples
-    rows = replayed_cells(loader.pipeline.config, shown.batch, samples)
-    if all(len(row) == 1 for row in rows):
-        rows = in_grid([cell for (cell,) in rows])
-    page = page_of(dataset, lines, (), rows, side)
-    write_page(page, target, [asdict(sample) for sample in samples], "Parameters")
+    what = "images" if isinstance(loader, ImageLoader) else "sequences"
+    where = f"epoch {shown.epoch}, step {shown.step}, rank {shown.rank} of {shown.world_size}"
+    lines = (f"{where}: {len(samples)} {what}",)
+    if isinstance(loader, ImageLoader):
+        rows = replayed_cells(loader.pipeline.config, shown.batch, samples)
+        if all(len(row) == 1 for row in rows):
+            rows = in_grid([cell for (cell,) in rows])
+        page = page_of(loader.dataset, lines, (), rows, side)
+        write_page(page, target, [asdict(sample) for sample in samples], "Parameters")
+    elif target.suffix == ".png":
+        raise ConfigError("text is shown as a page", hint="Give a file that ends in .html.")
+    else:
+        target.write_text(text_page(loader.dataset.path.resolve().name, lines, samples), "utf-8")
 
 
 def replayed_cells(

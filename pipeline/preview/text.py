@@ -5,7 +5,6 @@ Trained tokens are marked, and the packed row is shown as a bar.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -26,14 +25,6 @@ from ..order.schedule import PlannedSteps
 from ..text.text_pipeline import TextPipeline
 from .page import html_page, spread_positions
 
-
-def dataset_decoder(dataset: Dataset) -> Callable[[Sequence[int]], str]:
-    """Return a function that makes the text of token ids of a dataset, with the dataset's tokenizer."""
-    options = dataset.manifest.options
-    file = dataset.tokenizer_file() if options.get("tokenizer_digest") else None
-    return make_decoder(file)
-
-
 _STYLE = """
 section { max-width: 860px; padding: 16px 0; border-top: 1px solid var(--rule); }
 h2 { margin: 0 0 6px; font-size: 13px; font-weight: 500; color: var(--grey); overflow-wrap: anywhere; }
@@ -45,7 +36,16 @@ mark { background: #ffe08a; color: #1d1d1f; border-radius: 3px; padding: 1px 0; 
 .bar i { display: block; border-right: 1px solid var(--paper); }
 .segment { border-left: 5px solid; padding-left: 12px; margin: 0 0 14px; }
 """
+_TABLE_STYLE = (
+    "th { text-align: left } td { vertical-align: top; padding: 4px 12px 4px 0; white-space: pre-wrap }"
+)
 _HUES = 137  # degrees between the colours of two segments
+
+
+def dataset_decoder(dataset: Dataset) -> Callable[[Sequence[int]], str]:
+    """Return a function that makes the text of token ids of a dataset, with the dataset's tokenizer."""
+    has_file = dataset.manifest.options.get("tokenizer_digest")
+    return make_decoder(dataset.tokenizer_file() if has_file else None)
 
 
 @dataclass(frozen=True)
@@ -204,24 +204,17 @@ def _text(passages: Iterable[Passage], *, marks: bool) -> str:
 
 def _packed(row: ShownRow, *, marks: bool) -> str:
     """The row as a bar with a part for each segment, and the segments below it."""
-    colors = [f"hsl({number * _HUES % 360} 60% 55%)" for number in range(len(row.segments))]
-    parts = "".join(
-        f'<i style="width:{100 * segment.tokens / row.length:.2f}%;background:{color}" '
-        f'title="{escape(segment.key)}: {segment.tokens} tokens"></i>'
-        for segment, color in zip(row.segments, colors, strict=True)
-    )
-    texts = "".join(
-        f'<div class="segment" style="border-color:{color}">'
-        f"{_heading(segment)}{_text(segment.passages, marks=marks)}</div>"
-        for segment, color in zip(row.segments, colors, strict=True)
-    )
+    parts, texts = [], []
+    for number, segment in enumerate(row.segments):
+        color = f"hsl({number * _HUES % 360} 60% 55%)"
+        parts.append(
+            f'<i style="width:{100 * segment.tokens / row.length:.2f}%;background:{color}" '
+            f'title="{escape(segment.key)}: {segment.tokens} tokens"></i>'
+        )
+        text = f"{_heading(segment)}{_text(segment.passages, marks=marks)}"
+        texts.append(f'<div class="segment" style="border-color:{color}">{text}</div>')
     heading = f"<h2><b>{escape(row.description)}</b></h2>"
-    return f'<section>{heading}<div class="bar">{parts}</div>{texts}</section>'
-
-
-_TABLE_STYLE = (
-    "th { text-align: left } td { vertical-align: top; padding: 4px 12px 4px 0; white-space: pre-wrap }"
-)
+    return f'<section>{heading}<div class="bar">{"".join(parts)}</div>{"".join(texts)}</section>'
 
 
 @dataclass(frozen=True)
@@ -247,32 +240,23 @@ def read_texts(pipeline: TextPipeline, steps: PlannedSteps) -> list[ShownSequenc
     if slices.groups is not None:
         line = np.repeat(np.arange(len(slices.groups) - 1), np.diff(slices.groups))
     keys = config.dataset.keys(slices.positions)
-    return [
-        ShownSequence(
-            int(line[i]),
-            int(slices.positions[i]),
-            keys[i],
-            int(slices.begins[i]),
-            int(slices.lengths[i].sum()),
-            {
-                name: decode(field_sequences[i].tolist())
-                for name, field_sequences in zip(config.reader.fields, sequences, strict=True)
-            },
-        )
-        for i in range(n)
-    ]
+    fields, found = config.reader.fields, []
+    for i in range(n):
+        texts = {name: decode(ids[i].tolist()) for name, ids in zip(fields, sequences, strict=True)}
+        row, first, tokens = slices.positions[i], slices.begins[i], slices.lengths[i].sum()
+        found.append(ShownSequence(int(line[i]), int(row), keys[i], int(first), int(tokens), texts))
+    return found
 
 
 def text_page(title: str, lines: Sequence[str], texts: Sequence[ShownSequence]) -> str:
     """The sequences as a page of HTML, which refers to no other file."""
-    names = list(texts[0].fields) if texts else []
-    heads = "".join(f"<th>{html.escape(name)}</th>" for name in ("row", "sample", "tokens", *names))
-    rows = "\n".join(map(_line, texts))
-    body = f"<main><table><tr>{heads}</tr>\n{rows}\n</table></main>"
-    return html_page(title, _TABLE_STYLE, lines, "", body)
-
-
-def _line(sequence: ShownSequence) -> str:
-    tokens = f"{sequence.first} to {sequence.first + sequence.tokens - 1}"
-    cells = [str(sequence.line), sequence.key, tokens, *sequence.fields.values()]
-    return f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
+    rows = [("row", "sample", "tokens", *(texts[0].fields if texts else ()))]
+    for one in texts:
+        tokens = f"{one.first} to {one.first + one.tokens - 1}"
+        rows.append((str(one.line), one.key, tokens, *one.fields.values()))
+    cells = (
+        "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
+        for row, tag in zip(rows, ["th", *["td"] * len(texts)], strict=True)
+    )
+    table = "\n".join(f"<tr>{row}</tr>" for row in cells)
+    return html_page(title, _TABLE_STYLE, lines, "", f"<main><table>{table}</table></main>")

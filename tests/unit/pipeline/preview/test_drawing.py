@@ -54,7 +54,7 @@ def test_a_long_name_is_shortened_in_its_middle():
 def test_names_of_any_length_stay_within_their_image():
     marks = Marks(np.array([0, 1]), np.zeros(2, bool), np.array([[5.0, 30, 60, 60], [50, 70, 95, 95]]))
     legend = Legend(lambda label: f"a name without end {label} " * 500)
-    names = [name for name, _ in named_marks(marks, (100, 100), (200, 300), legend, 1)]
+    names = named_marks(marks, (100, 100), (200, 300), legend, 1)
     assert [name.number for name in names] == [1, 0]
     for name in names:
         assert name.text.startswith("a name")
