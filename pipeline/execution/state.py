@@ -72,7 +72,7 @@ def differences(name: str, saved: Any, current: Any) -> Iterator[str]:
 def convert_stream_state(samples: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Convert the state of a stream to epochs of ``samples`` draws, and return other states as they are."""
     # The next draw of the stream stays the same, since a stream does not depend on the length of its epochs.
-    if not isinstance(state, Mapping) or "samples_per_epoch" not in state:
+    if "samples_per_epoch" not in state:
         return state
     plain = dict(state)
     numbers = (plain.pop("samples_per_epoch"), plain.get("epoch"), plain.get("position"))

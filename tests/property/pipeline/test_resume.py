@@ -30,6 +30,8 @@ from stoker.augment import (
 from stoker.augment.steps import Step
 from stoker.pipeline.order.orders import BlockShuffle
 
+Make = Callable[..., Any]
+
 Int64 = npt.NDArray[np.int64]
 
 TRANSFORMS = [RandomResizedCrop(12), RandomHorizontalFlip(), RandomVerticalFlip()]
@@ -54,7 +56,7 @@ class RandomHalf(Transform):
 
 
 @pytest.fixture
-def load(thumbnails: Path, open_loader: Callable[..., ImageLoader]) -> Callable[..., ImageLoader]:
+def load(thumbnails: Path, open_loader: Make) -> Make:
     arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 11, "num_threads": 1}
     arguments |= {"transforms": TRANSFORMS, "columns": ("image", "row")}
     return lambda dataset=thumbnails, **options: open_loader(dataset, **{**arguments, **options})
@@ -85,7 +87,7 @@ def through_json(state: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("epoch", [0, 3])
-def test_every_stop_goes_on_with_exactly_the_next_batch(load: Callable[..., ImageLoader], epoch: int) -> None:
+def test_every_stop_goes_on_with_exactly_the_next_batch(load: Make, epoch: int) -> None:
     loader = load()
     loader.set_epoch(epoch)
     whole = samples(loader) + samples(loader)
@@ -101,7 +103,7 @@ def test_every_stop_goes_on_with_exactly_the_next_batch(load: Callable[..., Imag
 
 
 @pytest.mark.filterwarnings("ignore:.*an empty last batch")
-def test_two_stops_in_an_epoch_lose_nothing(load: Callable[..., ImageLoader]) -> None:
+def test_two_stops_in_an_epoch_lose_nothing(load: Make) -> None:
     whole = samples(load())
     found, state = [], load().state_dict()
     for world_size, steps in ((1, 3), (2, 2), (3, None)):
@@ -129,9 +131,7 @@ SAMPLERS = {
 
 @pytest.mark.filterwarnings("ignore:.*an empty last batch")
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_every_stop_of_every_sampler_loses_nothing(
-    load: Callable[..., ImageLoader], thumbnails: Path, name: str
-) -> None:
+def test_every_stop_of_every_sampler_loses_nothing(load: Make, thumbnails: Path, name: str) -> None:
     few = stoker.open(thumbnails).select(np.arange(17))
     dataset = stoker.mix([(few.select(np.arange(5)), 1), (few, 2)], samples=17) if name == "mixed" else few
     # The stream's epochs are twelve samples on two ranks, and eighteen on three.
@@ -165,12 +165,7 @@ def test_every_stop_of_every_sampler_loses_nothing(
     ids=["16 bits", "custom step"],
 )
 def test_every_stop_of_images_less_their_mean_loses_nothing(
-    load: Callable[..., ImageLoader],
-    pack_images: Callable[..., Path],
-    tmp_path: Path,
-    color: str,
-    dtype: Any,
-    steps: tuple[Transform, ...],
+    load: Make, pack_images: Make, tmp_path: Path, color: str, dtype: Any, steps: tuple[Transform, ...]
 ) -> None:
     shape = (13, 12, 16) if color == "as_stored" else (13, 12, 16, 3)
     pixels = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, shape, dtype)
@@ -205,7 +200,7 @@ class RecordingSampler:
         return SimpleNamespace(n=shuffled.n, distinct=True, positions=positions)
 
 
-def test_loading_a_state_asks_for_no_draw_before_its_position(load: Callable[..., ImageLoader]) -> None:
+def test_loading_a_state_asks_for_no_draw_before_its_position(load: Make) -> None:
     sampler = RecordingSampler()
     loader = load(batch_size=1, prefetch=1, read_ahead=0, sampler=sampler)
     state = {**loader.state_dict(), "epoch": 10**6, "position": 50}
@@ -215,7 +210,7 @@ def test_loading_a_state_asks_for_no_draw_before_its_position(load: Callable[...
     assert np.concatenate(sampler.asked).min() == 50
 
 
-def test_batches_that_are_ready_and_not_received_do_not_count(load: Callable[..., ImageLoader]) -> None:
+def test_batches_that_are_ready_and_not_received_do_not_count(load: Make) -> None:
     loader = load(prefetch=12)
     running = iter(loader)
     for _ in range(2):
@@ -230,18 +225,14 @@ def test_batches_that_are_ready_and_not_received_do_not_count(load: Callable[...
 
 @pytest.mark.parametrize("num_threads", [1, 3])
 @pytest.mark.parametrize("prefetch", [1, 2, 9])
-def test_threads_and_prefetching_change_no_sample(
-    load: Callable[..., ImageLoader], num_threads: int, prefetch: int
-) -> None:
+def test_threads_and_prefetching_change_no_sample(load: Make, num_threads: int, prefetch: int) -> None:
     expected = samples(load())
     assert samples(load(num_threads=num_threads, prefetch=prefetch)) == expected
 
 
 @pytest.mark.parametrize("shuffle", [False, BlockShuffle(0, block=4, window=3)])
 @pytest.mark.parametrize("world_size", [2, 3, 8])
-def test_a_global_batch_is_the_same_on_any_number_of_ranks(
-    load: Callable[..., ImageLoader], shuffle: Any, world_size: int
-) -> None:
+def test_a_global_batch_is_the_same_on_any_number_of_ranks(load: Make, shuffle: Any, world_size: int) -> None:
     alone = list(load(batch_size=24, shuffle=shuffle))
     ranks = [
         load(batch_size=24 // world_size, shuffle=shuffle, rank=r, world_size=world_size)
@@ -251,7 +242,7 @@ def test_a_global_batch_is_the_same_on_any_number_of_ranks(
         assert sorted(samples([batch])) == sorted(samples(parts))
 
 
-def test_engines_draw_the_same_samples_crops_and_flips(load: Callable[..., ImageLoader]) -> None:
+def test_engines_draw_the_same_samples_crops_and_flips(load: Make) -> None:
     pytest.importorskip("nvidia.dali")
     native, dali = load(engine="native"), load(engine="dali")
     for left, right in zip(native, dali, strict=True):

@@ -25,13 +25,15 @@ from stoker.pipeline.adapters import LoaderView
 from stoker.pipeline.images import image_pipeline
 from stoker.pipeline.order.orders import BlockShuffle
 
+Make = Callable[..., Any]
+
 Threads = Callable[[str], list[threading.Thread]]
 
 CROP = [RandomResizedCrop(8)]
 
 
 class TestPasses:
-    def test_a_pass_after_one_left_early_is_the_next_epoch(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_pass_after_one_left_early_is_the_next_epoch(self, load: Make) -> None:
         loader = load(shuffle=True)
         for _ in loader:
             break
@@ -42,7 +44,7 @@ class TestPasses:
         again.set_epoch(1)
         assert rows_of(again) == second
 
-    def test_a_newer_pass_ends_the_older(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_newer_pass_ends_the_older(self, load: Make) -> None:
         loader = load()
         older = iter(loader)
         next(older)
@@ -51,7 +53,7 @@ class TestPasses:
             next(older)
         assert len(list(newer)) == 4
 
-    def test_a_complete_pass_takes_no_batch_of_the_next(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_complete_pass_takes_no_batch_of_the_next(self, load: Make) -> None:
         loader = load()
         older = iter(loader)
         for _ in range(4):
@@ -60,7 +62,7 @@ class TestPasses:
         assert list(older) == []
         assert rows_of(loader) == list(range(61))
 
-    def test_a_pass_that_gave_no_batch_does_not_end_its_epoch(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_pass_that_gave_no_batch_does_not_end_its_epoch(self, load: Make) -> None:
         loader, again = load(shuffle=True), load(shuffle=True)
         epochs = [rows_of(again) for _ in range(2)]
         for epoch in epochs:
@@ -68,14 +70,12 @@ class TestPasses:
             iter(loader)
             assert rows_of(loader) == epoch
 
-    def test_two_loaders_run_at_once(self, load: Callable[..., ImageLoader]) -> None:
+    def test_two_loaders_run_at_once(self, load: Make) -> None:
         loaders = load(shuffle=True), load(shuffle=True)
         for left, right in zip(*loaders, strict=True):
             assert np.array_equal(left.row, right.row)
 
-    def test_a_closed_loader_ends_its_pass_and_begins_no_other(
-        self, load: Callable[..., ImageLoader]
-    ) -> None:
+    def test_a_closed_loader_ends_its_pass_and_begins_no_other(self, load: Make) -> None:
         loader = load()
         running = iter(loader)
         next(running)
@@ -86,15 +86,13 @@ class TestPasses:
         with pytest.raises(LoaderClosedError, match="this loader is closed"):
             iter(loader)
 
-    def test_a_with_statement_closes_the_loader(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_with_statement_closes_the_loader(self, load: Make) -> None:
         with load() as loader:
             next(iter(loader))
         with pytest.raises(LoaderClosedError):
             iter(loader)
 
-    def test_a_forked_child_cannot_use_the_loader(
-        self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_forked_child_cannot_use_the_loader(self, load: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         loader = load()
         monkeypatch.setattr("os.getpid", lambda: -1)  # as in a forked child
         with pytest.raises(LoaderClosedError, match="after the fork"):
@@ -117,7 +115,7 @@ class TestTheNextPass:
         monkeypatch.setattr(image_pipeline, "start_contents", spy)
         return epochs
 
-    def test_its_batches_are_made_early(self, load: Callable[..., ImageLoader], submitted: list[int]) -> None:
+    def test_its_batches_are_made_early(self, load: Make, submitted: list[int]) -> None:
         loader = load(shuffle=True, prefetch=3)
         first = rows_of(loader)
         wait_until(lambda: submitted == [0, 0, 0, 0, 1, 1, 1])
@@ -134,7 +132,7 @@ class TestTheNextPass:
 
     @pytest.mark.parametrize("how", ["set_epoch", "load_state_dict", "close"])
     def test_a_change_of_epoch_drops_its_batches(
-        self, load: Callable[..., ImageLoader], submitted: list[int], new_threads: Threads, how: str
+        self, load: Make, submitted: list[int], new_threads: Threads, how: str
     ) -> None:
         loader = load(shuffle=True, prefetch=3)
         start = loader.state_dict()
@@ -147,7 +145,7 @@ class TestTheNextPass:
             assert rows_of(loader) == first
             assert (loader.stats().batches, loader.stats().samples) == (8, 122)
 
-    def test_an_epoch_that_is_set_during_a_pass_is_the_next(self, load: Callable[..., ImageLoader]) -> None:
+    def test_an_epoch_that_is_set_during_a_pass_is_the_next(self, load: Make) -> None:
         loader = load(shuffle=True)
         first = []
         for batch in loader:
@@ -156,7 +154,7 @@ class TestTheNextPass:
             first += batch.row.tolist()
         assert rows_of(loader) == first
 
-    def test_its_errors_are_raised_when_it_has_begun(self, load: Callable[..., ImageLoader]) -> None:
+    def test_its_errors_are_raised_when_it_has_begun(self, load: Make) -> None:
         failures = [ZeroDivisionError]
 
         class Failing:
@@ -187,7 +185,7 @@ class TestTheNextPass:
 
 
 class TestState:
-    def test_a_state_counts_received_batches(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_state_counts_received_batches(self, load: Make) -> None:
         loader = load(shuffle=True)
         states = [loader.state_dict()]
         for _ in loader:
@@ -198,20 +196,18 @@ class TestState:
         "change",
         [{"seed": 1}, {"shuffle": True}, {"transforms": [RandomResizedCrop(9)]}, {"dtype": "float32"}],
     )
-    def test_a_loader_with_other_arguments_refuses_a_state(
-        self, load: Callable[..., ImageLoader], change: dict[str, Any]
-    ) -> None:
+    def test_a_loader_with_other_arguments_refuses_a_state(self, load: Make, change: dict[str, Any]) -> None:
         with pytest.raises(CheckpointError, match="belongs to another loader"):
             load(**change).load_state_dict(load().state_dict())
 
     def test_a_loader_of_a_selection_refuses_the_state_of_the_dataset(
-        self, load: Callable[..., ImageLoader], thumbnails: Path
+        self, load: Make, thumbnails: Path
     ) -> None:
         selection = open_dataset(thumbnails).select(np.arange(60))
         with pytest.raises(CheckpointError, match="dataset was"):
             load(dataset=selection).load_state_dict(load().state_dict())
 
-    def test_a_refused_state_changes_nothing(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_refused_state_changes_nothing(self, load: Make) -> None:
         loader = load()
         running = iter(loader)
         next(running)
@@ -219,7 +215,7 @@ class TestState:
             loader.load_state_dict({})
         assert len(list(running)) == 3
 
-    def test_a_loaded_state_ends_the_running_pass(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_loaded_state_ends_the_running_pass(self, load: Make) -> None:
         loader = load()
         running = iter(loader)
         next(running)
@@ -229,7 +225,7 @@ class TestState:
         assert loader.state_dict()["position"] == 40
         assert rows_of(loader) == list(range(40, 61))
 
-    def test_a_loaded_state_changes_the_next_pass_only(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_loaded_state_changes_the_next_pass_only(self, load: Make) -> None:
         loader = load()
         loader.load_state_dict({**loader.state_dict(), "position": 40})
         assert loader.state_dict()["position"] == 40
@@ -237,7 +233,7 @@ class TestState:
         assert rows_of(loader) == list(range(61))
         assert len(loader) == 4
 
-    def test_a_pass_from_the_end_of_an_epoch_is_empty(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_pass_from_the_end_of_an_epoch_is_empty(self, load: Make) -> None:
         loader = load(last_batch="drop")
         loader.load_state_dict({**loader.state_dict(), "position": 61})
         assert rows_of(loader) == []
@@ -254,9 +250,7 @@ class TestState:
         ],
         ids=lambda options: next(iter(options)),
     )
-    def test_numpy_numbers_are_saved_as_json_numbers(
-        self, load: Callable[..., ImageLoader], options: dict[str, Any]
-    ) -> None:
+    def test_numpy_numbers_are_saved_as_json_numbers(self, load: Make, options: dict[str, Any]) -> None:
         loader = load(**options)
         next(iter(loader))
         state = json.loads(json.dumps(loader.state_dict()))
@@ -264,7 +258,7 @@ class TestState:
         assert state["position"] == 16
         load(**options).load_state_dict(state)
 
-    def test_a_numpy_seed_equals_a_python_seed(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_numpy_seed_equals_a_python_seed(self, load: Make) -> None:
         state = load(seed=np.int64(3), shuffle=True).state_dict()
         loader = load(seed=3, shuffle=True)
         loader.load_state_dict(state)
@@ -273,7 +267,7 @@ class TestState:
 
 
 @pytest.fixture
-def folder(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> Path:
+def folder(make_dataset: Make, make_jpeg: Make) -> Path:
     return make_dataset(payloads=[make_jpeg(i) for i in range(20)])
 
 
@@ -359,7 +353,7 @@ def test_the_next_pass_over_text_continues_where_an_error_stopped_one(tmp_path: 
         assert [received, *epochs(loader, 1)] == orders
 
 
-def test_threads_that_share_a_pass_share_its_batches_and_no_more(load: Callable[..., ImageLoader]) -> None:
+def test_threads_that_share_a_pass_share_its_batches_and_no_more(load: Make) -> None:
     loader = load(batch_size=2, shuffle=True)
     for epoch in range(1, 6):
         batches = iter(loader)
@@ -374,7 +368,7 @@ def test_threads_that_share_a_pass_share_its_batches_and_no_more(load: Callable[
 
 
 def test_a_pass_of_another_thread_ends_one_that_is_just_beginning(
-    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+    load: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The two share no batch, and none of them sees an empty epoch or the other's.
 
@@ -401,7 +395,7 @@ def test_a_pass_of_another_thread_ends_one_that_is_just_beginning(
 
 
 def test_a_pass_that_begins_at_the_end_of_another_loses_no_batch(
-    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+    load: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of a pass keeps batches that were made ahead. They must not replace those of the newer pass.
 

@@ -14,6 +14,8 @@ import stoker
 from stoker.augment import Resize
 from stoker.errors import CheckpointError
 
+Make = Callable[..., Any]
+
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 IMAGES = {"batch_size": 2, "shuffle": True, "seed": 3, "columns": ["key"], "transforms": [Resize((4, 4))]}
@@ -24,14 +26,12 @@ def keys(loader: Any) -> list[list[str]]:
 
 
 @pytest.fixture
-def load(open_loader: Callable[..., stoker.ImageLoader]) -> Callable[..., stoker.ImageLoader]:
+def load(open_loader: Make) -> Make:
     return lambda dataset, **options: open_loader(dataset, **{**IMAGES, **options})
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_loader_goes_on_with_the_version_of_its_state(
-    make_dataset: Callable[..., Path], load: Callable[..., Any], version: int
-) -> None:
+def test_a_loader_goes_on_with_the_version_of_its_state(make_dataset: Make, load: Make, version: int) -> None:
     folder = make_dataset()
     if version == 2:
         stoker.remove(folder, keys=["k0"])
@@ -50,9 +50,7 @@ def test_a_loader_goes_on_with_the_version_of_its_state(
         load(folder, seed=4).load_state_dict(state)
 
 
-def test_a_state_without_a_version_finds_the_one_it_belongs_to(
-    make_dataset: Callable[..., Path], load: Callable[..., Any]
-) -> None:
+def test_a_state_without_a_version_finds_the_one_it_belongs_to(make_dataset: Make, load: Make) -> None:
     folder = make_dataset()
     stoker.remove(folder, keys=["k0"])
     state = load(folder).state_dict()
@@ -63,9 +61,7 @@ def test_a_state_without_a_version_finds_the_one_it_belongs_to(
     assert len(later.dataset) == 5
 
 
-def test_a_loader_that_was_given_a_version_keeps_it(
-    make_dataset: Callable[..., Path], load: Callable[..., Any]
-) -> None:
+def test_a_loader_that_was_given_a_version_keeps_it(make_dataset: Make, load: Make) -> None:
     folder = make_dataset()
     state = load(folder).state_dict()
     stoker.remove(folder, keys=["k0"])
@@ -98,7 +94,7 @@ def test_a_text_loader_goes_on_with_the_version_of_its_state(tmp_path: Path) -> 
 
 
 def test_a_loader_of_a_remote_dataset_goes_on_with_the_version_of_its_state(
-    make_dataset: Callable[..., Path], load: Callable[..., Any], tmp_path: Path
+    make_dataset: Make, load: Make, tmp_path: Path
 ) -> None:
     folder = make_dataset()
     state = load(f"file://{folder}", cache=tmp_path / "cache").state_dict()

@@ -19,6 +19,8 @@ from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
 from stoker.errors import SampleError
 from stoker.pipeline.images import image_pipeline as images_module
 
+Make = Callable[..., Any]
+
 ONLY_WORKERS = RayWorkers(local=False)
 
 
@@ -59,10 +61,7 @@ class Faults:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_batches_are_those_of_one_process_while_workers_die_and_are_added(
-    seed: int,
-    load: Callable[..., ImageLoader],
-    use_ray: Callable[..., RayStandIn],
-    monkeypatch: pytest.MonkeyPatch,
+    seed: int, load: Make, use_ray: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_ray(Faults(seed))
     # Otherwise one request would have all batches of these small images.
@@ -74,9 +73,7 @@ def test_batches_are_those_of_one_process_while_workers_die_and_are_added(
     assert shared.state_dict() == alone.state_dict()
 
 
-def test_another_worker_makes_the_batches_of_a_slow_one_again(
-    load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn]
-) -> None:
+def test_another_worker_makes_the_batches_of_a_slow_one_again(load: Make, use_ray: Make) -> None:
     def stuck_once(asked: list[Call]) -> None:
         asked[-1].stuck = len(asked) == 5
 
@@ -87,7 +84,7 @@ def test_another_worker_makes_the_batches_of_a_slow_one_again(
 
 
 def test_a_loader_continues_without_workers_when_the_cluster_is_lost(
-    load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn], caplog: pytest.LogCaptureFixture
+    load: Make, use_ray: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     ray = use_ray()
     alone, shared = load(batch_size=4), load(batch_size=4, workers=ONLY_WORKERS)
@@ -101,10 +98,7 @@ def test_a_loader_continues_without_workers_when_the_cluster_is_lost(
 
 
 def test_a_machine_with_another_release_is_refused_by_name(
-    load: Callable[..., ImageLoader],
-    use_ray: Callable[..., RayStandIn],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    load: Make, use_ray: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     use_ray(a0=1)
     shared = load(workers=ONLY_WORKERS)
@@ -118,9 +112,7 @@ def test_a_machine_with_another_release_is_refused_by_name(
 
 
 @pytest.mark.filterwarnings("ignore:a bad sample")
-def test_a_bad_sample_is_named_as_without_workers(
-    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes], use_ray: Callable[..., RayStandIn]
-) -> None:
+def test_a_bad_sample_is_named_as_without_workers(pack_images: Make, make_jpeg: Make, use_ray: Make) -> None:
     use_ray()
     folder = pack_images([make_jpeg(i)[: -100 if i == 11 else None] for i in range(20)])
     options = {"batch_size": 4, "transforms": [RandomResizedCrop(8)]}
@@ -142,9 +134,7 @@ def test_a_bad_sample_is_named_as_without_workers(
     assert errors[0] == errors[1]
 
 
-def test_text_before_a_damaged_record_is_handed_out(
-    tmp_path: Path, shards: Path, use_ray: Callable[..., RayStandIn]
-) -> None:
+def test_text_before_a_damaged_record_is_handed_out(tmp_path: Path, shards: Path, use_ray: Make) -> None:
     use_ray()
     folder = Path(shutil.copytree(shards, tmp_path / "damaged"))
     flip_bit(stoker.open(folder), 50)
@@ -156,7 +146,7 @@ def test_text_before_a_damaged_record_is_handed_out(
     assert_same(*received)
 
 
-def test_close_ends_the_workers(load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn]) -> None:
+def test_close_ends_the_workers(load: Make, use_ray: Make) -> None:
     ray = use_ray()
     shared = load(workers=ONLY_WORKERS)
     next(iter(shared))

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cluster import Call, RayStandIn, assert_same, hook
+from helpers.cluster import Call, assert_same, hook
 from helpers.loaders import text_arguments
 
-from stoker import ImageLoader, RayWorkers, TextLoader
+from stoker import RayWorkers, TextLoader
 from stoker.augment import (
     ColorJitter,
     Normalize,
@@ -29,6 +29,8 @@ from stoker.augment import (
 from stoker.errors import ConfigError, MissingDependencyError
 from stoker.pipeline.adapters.numpy import Adapter
 from stoker.pipeline.images import image_pipeline as images_module
+
+Make = Callable[..., Any]
 
 ONLY_WORKERS = RayWorkers(local=False)
 
@@ -52,10 +54,7 @@ FLOATS = [
 
 @pytest.mark.parametrize(("options", "sizes"), FLOATS)
 def test_float_images_are_sent_as_uint8_and_finished_to_the_same_bits(
-    options: dict[str, Any],
-    sizes: tuple[int, int] | None,
-    load: Callable[..., ImageLoader],
-    use_ray: Callable[..., RayStandIn],
+    options: dict[str, Any], sizes: tuple[int, int] | None, load: Make, use_ray: Make
 ) -> None:
     use_ray()
     options = {"batch_size": 8, "columns": ("image", "label"), **options}
@@ -69,10 +68,7 @@ def test_float_images_are_sent_as_uint8_and_finished_to_the_same_bits(
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_images_of_workers_lie_in_the_memory_that_the_framework_wants(
-    dtype: str,
-    load: Callable[..., ImageLoader],
-    use_ray: Callable[..., RayStandIn],
-    monkeypatch: pytest.MonkeyPatch,
+    dtype: str, load: Make, use_ray: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_ray()
     arrays = []
@@ -88,7 +84,7 @@ def test_images_of_workers_lie_in_the_memory_that_the_framework_wants(
 
 
 def test_workers_make_the_batches_of_text_and_of_ranks(
-    shards: Path, use_ray: Callable[..., RayStandIn], caplog: pytest.LogCaptureFixture
+    shards: Path, use_ray: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     ray = use_ray(a0=4, b0=2)
     options = {"batch_size": 4, "shuffle": True, "rank": 1, "world_size": 2, "output": "torch"}
@@ -110,9 +106,7 @@ def test_workers_make_the_batches_of_text_and_of_ranks(
     shared.close()
 
 
-def test_published_statistics_have_figures_of_each_maker(
-    load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn]
-) -> None:
+def test_published_statistics_have_figures_of_each_maker(load: Make, use_ray: Make) -> None:
     client = pytest.importorskip("prometheus_client", reason="needs pip install prometheus-client")
     use_ray(a0=1)
     registry, written = client.CollectorRegistry(), {}
@@ -126,9 +120,7 @@ def test_published_statistics_have_figures_of_each_maker(
     assert written["stoker/maker_batches/machine (a0)"] >= 4
 
 
-def test_exclusions_and_resumes_on_other_ranks_reach_the_workers(
-    load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn]
-) -> None:
+def test_exclusions_and_resumes_on_other_ranks_reach_the_workers(load: Make, use_ray: Make) -> None:
     use_ray()
     options = {"shuffle": True, "sizes": "padded", "aspect_ratio_group_factor": 1, "transforms": []}
     saved = load(**options, batch_size=4, workers=ONLY_WORKERS)
@@ -151,10 +143,7 @@ def test_exclusions_and_resumes_on_other_ranks_reach_the_workers(
 
 
 def test_one_request_asks_for_several_small_batches(
-    shards: Path,
-    load: Callable[..., ImageLoader],
-    use_ray: Callable[..., RayStandIn],
-    monkeypatch: pytest.MonkeyPatch,
+    shards: Path, load: Make, use_ray: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = hook(use_ray(a0=1))
     workers = RayWorkers(local=False, in_flight=1)
@@ -183,7 +172,7 @@ def counts_of_requests(shared: Any, asked: list[Call]) -> list[int]:
 
 
 def test_arguments_that_workers_cannot_have_are_refused(
-    load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn], monkeypatch: pytest.MonkeyPatch
+    load: Make, use_ray: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_ray()
     with pytest.raises(ConfigError, match="cannot be sent to workers"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,13 +84,10 @@ def test_a_loader_publishes_statistics_to_tensorboard_and_logging(
     thumbnails: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     written: dict[str, Any] = {}
-
-    def add_scalar(name: str, value: float, step: int) -> None:
-        written[name] = (value, step)
-
+    writer = SimpleNamespace(add_scalar=lambda name, value, step: written.update({name: (value, step)}))
     with load(thumbnails) as loader:
         list(loader)
-        loader.publish(SimpleNamespace(add_scalar=add_scalar), step=7)
+        loader.publish(writer, step=7)
         with caplog.at_level(logging.INFO, "train"):
             loader.publish(logging.getLogger("train"))
         with pytest.raises(ConfigError, match="cannot be published to str"):
@@ -107,9 +105,7 @@ def test_prometheus_reads_figures_when_it_asks(thumbnails: Path) -> None:
     assert registry.get_sample_value("stoker_samples", {"rank": "0"}) == 61
     loader.close()
     del loader
-    assert registry.get_sample_value("stoker_samples", {"rank": "0"}) is None, (
-        "a dropped loader tells nothing"
-    )
+    assert registry.get_sample_value("stoker_samples", {"rank": "0"}) is None, "it was dropped"
 
 
 def test_opentelemetry_reads_figures_when_it_exports(thumbnails: Path) -> None:
@@ -121,10 +117,8 @@ def test_opentelemetry_reads_figures_when_it_exports(thumbnails: Path) -> None:
         loader.publish(provider.get_meter("train"))
         list(loader)
         data = json.loads(reader.get_metrics_data().to_json())
-    metrics_by_name = {
-        metric["name"]: metric for metric in data["resource_metrics"][0]["scope_metrics"][0]["metrics"]
-    }
-    assert metrics_by_name["stoker.samples"]["data"]["data_points"][0]["value"] == 61
+    found = {one["name"]: one for one in data["resource_metrics"][0]["scope_metrics"][0]["metrics"]}
+    assert found["stoker.samples"]["data"]["data_points"][0]["value"] == 61
     provider.shutdown()
 
 
@@ -181,13 +175,13 @@ def test_a_trace_has_a_track_for_each_native_thread(thumbnails: Path, tmp_path: 
             list(loader)
     tracks = check_trace_format(json.loads((tmp_path / "trace.json").read_text()))
     native = {name: events for name, events in tracks.items() if name.startswith("stoker-native-")}
-    counts = dict.fromkeys(("read", "decode", "augment"), 0)
-    for event in [event for events in native.values() for event in events]:
-        counts[event["name"]] += 1
+    counts = Counter(event["name"] for events in native.values() for event in events)
     assert 1 <= len(native) <= 2
-    assert all(number >= 2 * 61 for number in counts.values())
-    others = {event["name"] for name in tracks.keys() - native.keys() for event in tracks[name]}
-    assert {"waiting", "planning", "executing", "handing over", "copying"} <= others
+    assert set(counts) == {"read", "decode", "augment"}
+    assert min(counts.values()) >= 2 * 61
+    (worker,) = tracks.keys() - native.keys() - {"MainThread"}
+    assert {event["name"] for event in tracks["MainThread"]} == {"waiting"}
+    assert {"planning", "executing", "handing over", "copying"} <= {one["name"] for one in tracks[worker]}
     with load(thumbnails) as loader:
         list(loader)
         with loader.trace(tmp_path / "empty.json"):

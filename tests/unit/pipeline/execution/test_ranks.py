@@ -92,11 +92,6 @@ def test_a_loader_of_another_rank_or_world_size_is_refused(
         check_ranks(ranks)
 
 
-def test_numpy_integers_become_python_integers() -> None:
-    ranks = find_process(Ranks(np.int64(1), np.int32(2)))  # type: ignore[arg-type]  # as users compute them
-    assert [type(ranks.rank), type(ranks.world_size)] == [int, int]
-
-
 @pytest.mark.parametrize("launcher", [TORCHRUN, HOROVOD, OPEN_MPI, MPICH, SLURM])
 def test_the_local_rank_comes_from_the_launcher_whatever_gives_the_rank(
     monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
@@ -125,18 +120,6 @@ def test_without_a_launcher_the_local_rank_is_pytorchs_current_gpu(monkeypatch: 
     assert find_process().local_rank == 0
 
 
-def test_arguments_take_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_all(monkeypatch, TORCHRUN)
-    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
-    assert find_process(Ranks(1, 2)) == Process(1, 2, 1, 4, "given")
-
-
-@pytest.mark.parametrize("arguments", [(0, None), (None, 2), (2, 2), (-1, 2), (0, 0)])
-def test_rank_and_world_size_must_fit_each_other(arguments: tuple[int | None, int | None]) -> None:
-    with pytest.raises(ConfigError, match=r"only one of rank and world_size|0\.\.world_size-1"):
-        find_process(Ranks(*arguments))
-
-
 @pytest.mark.parametrize(
     ("module", "make", "expected"),
     [
@@ -150,6 +133,7 @@ def test_an_initialised_framework_takes_precedence_over_the_environment(
     set_all(monkeypatch, TORCHRUN)
     monkeypatch.setitem(sys.modules, module, make(True))
     assert find_process() == expected
+    assert find_process(Ranks(1, 2)) == Process(1, 2, 1, 4, "given")
     monkeypatch.setitem(sys.modules, module, make(False))
     assert find_process().source == "torchrun"
 
@@ -188,44 +172,58 @@ def test_replicate_gives_successive_processes_the_same_rank() -> None:
     assert [(process.rank, process.world_size) for process in processes] == [(0, 2)] * 3 + [(1, 2)] * 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ({"rank": 0, "world_size": 6, "replicate": 4}, "replicate=4 does not divide the number"),
-        ({"replicate": 0}, "replicate must be at least 1"),
-        ({"mesh": "dp"}, "mesh must be a DeviceMesh of PyTorch, found str"),
-        ({"mesh": "dp", "replicate": 2}, "Leave out rank, world_size and replicate"),
-        ({"mesh": SimpleNamespace(get_coordinate=lambda: None, shape=(2,))}, "is not in the mesh"),
-    ],
-)
-def test_meshes_and_replication_that_do_not_fit_are_refused(arguments: dict[str, object], error: str) -> None:
-    with pytest.raises(ConfigError, match=error):
-        find_process(Ranks(**arguments))  # type: ignore[arg-type]  # as given
+def on_two_machines(tasks: str, node: str | None) -> list[dict[str, str]]:
+    """Variables of Slurm with other tasks of each machine."""
+    return [SLURM, {"SLURM_STEP_TASKS_PER_NODE": tasks, **({"SLURM_NODEID": node} if node else {})}]
 
 
-def test_without_a_launcher_there_is_one_process() -> None:
-    assert find_process() == Process(0, 1, 0, 1, "one process")
+ACCEPTED: list[tuple[list[dict[str, str]], Process]] = [
+    ([], Process(0, 1, 0, 1, "one process")),
+    ([TORCHRUN], Process(5, 8, 1, 4, "torchrun")),
+    ([HOROVOD], Process(2, 3, 0, 1, "Horovod")),
+    ([OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
+    ([SLURM], Process(6, 8, 2, 4, "Slurm")),
+    ([MPICH], Process(3, 4, 1, 2, "PMI")),
+    ([{"PMI_RANK": "3", "PMI_SIZE": "4"}], Process(3, 4, 0, 1, "PMI")),
+    ([{"PMI_RANK": "6", "PMI_SIZE": "8"}, SLURM], Process(6, 8, 2, 4, "PMI")),
+    ([MPICH, SLURM], Process(3, 4, 1, 2, "PMI")),
+    ([{"PMIX_RANK": "3"}, OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
+    ([{"PMIX_RANK": "6"}, SLURM], Process(6, 8, 2, 4, "Slurm")),
+    ([{"PMIX_RANK": "0"}], Process()),
+    ([SLURM, OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
+    ([OPEN_MPI, HOROVOD], Process(2, 3, 0, 1, "Horovod")),
+    ([HOROVOD, TORCHRUN, SLURM], Process(5, 8, 1, 4, "torchrun")),
+    # A batch script of Slurm is one process, and variables of one process need no others.
+    ([{"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}], Process()),
+    ([{"WORLD_SIZE": "1"}], Process()),
+    ([{"WORLD_SIZE": "1", "LOCAL_RANK": "0"}], Process()),
+    ([{"LOCAL_RANK": "0"}], Process()),
+    # Half of the variables of one launcher, beside another one that says the same.
+    ([SLURM, {"WORLD_SIZE": "8", "LOCAL_RANK": "2", "PMI_RANK": "6"}], Process(6, 8, 2, 4, "Slurm")),
+    ([TORCHRUN, {"GLOBAL_RANK": "1"}], Process(5, 8, 1, 4, "torchrun")),
+    (on_two_machines("4(x2)", "1"), Process(6, 8, 2, 4, "Slurm")),
+    (on_two_machines("2(x3),1", "2"), Process(6, 8, 2, 2, "Slurm")),
+    (on_two_machines("2(x3),1", "3"), Process(6, 8, 2, 1, "Slurm")),
+    (on_two_machines("3,2", "0"), Process(6, 8, 2, 3, "Slurm")),
+    (on_two_machines("3,2", "1"), Process(6, 8, 2, 2, "Slurm")),
+    (on_two_machines("3,2", "7"), Process(6, 8, 2, 2, "Slurm")),
+    (on_two_machines("3,2", None), Process(6, 8, 2, 3, "Slurm")),
+    (on_two_machines("5", "7"), Process(6, 8, 2, 5, "Slurm")),
+    ([tf_config("worker", 1, worker=3)], Process(1, 3, 0, 1, "TF_CONFIG")),
+    ([tf_config("worker", "2", worker=3)], Process(2, 3, 0, 1, "TF_CONFIG")),
+    ([tf_config("chief", worker=2, chief=1)], Process(0, 3, 0, 1, "TF_CONFIG")),
+    ([tf_config("worker", 1, worker=2, chief=1)], Process(2, 3, 0, 1, "TF_CONFIG")),
+    ([tf_config("worker", 0, worker=2, evaluator=1)], Process(0, 2, 0, 1, "TF_CONFIG")),
+    ([tf_config("evaluator", worker=2, chief=1)], Process(0, 1, 0, 1, "TF_CONFIG")),
+    ([tf_config("worker", worker=1)], Process(0, 1, 0, 1, "TF_CONFIG")),
+    ([tf_config(None, worker=1)], Process(0, 1, 0, 1, "TF_CONFIG")),
+    ([tf_config("worker", 1, worker=3), SLURM], Process(1, 3, 2, 4, "TF_CONFIG")),
+    ([tf_config("worker", 1, worker=3), TORCHRUN], Process(5, 8, 1, 4, "torchrun")),
+    *(([{"TF_CONFIG": text}], Process()) for text in ("", "{}", '{"cluster": {}}', '{"environment": "a"}')),
+]
 
 
-@pytest.mark.parametrize(
-    ("launchers", "expected"),
-    [
-        ([TORCHRUN], Process(5, 8, 1, 4, "torchrun")),
-        ([HOROVOD], Process(2, 3, 0, 1, "Horovod")),
-        ([OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
-        ([SLURM], Process(6, 8, 2, 4, "Slurm")),
-        ([MPICH], Process(3, 4, 1, 2, "PMI")),
-        ([{"PMI_RANK": "3", "PMI_SIZE": "4"}], Process(3, 4, 0, 1, "PMI")),
-        ([{"PMI_RANK": "6", "PMI_SIZE": "8"}, SLURM], Process(6, 8, 2, 4, "PMI")),
-        ([MPICH, SLURM], Process(3, 4, 1, 2, "PMI")),
-        ([{"PMIX_RANK": "3"}, OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
-        ([{"PMIX_RANK": "6"}, SLURM], Process(6, 8, 2, 4, "Slurm")),
-        ([{"PMIX_RANK": "0"}], Process(0, 1, 0, 1, "one process")),
-        ([SLURM, OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
-        ([OPEN_MPI, HOROVOD], Process(2, 3, 0, 1, "Horovod")),
-        ([HOROVOD, TORCHRUN, SLURM], Process(5, 8, 1, 4, "torchrun")),
-    ],
-)
+@pytest.mark.parametrize(("launchers", "expected"), ACCEPTED)
 def test_ranks_come_from_the_variables_of_the_launcher(
     monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Process
 ) -> None:
@@ -233,171 +231,72 @@ def test_ranks_come_from_the_variables_of_the_launcher(
     assert find_process() == expected
 
 
-def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_all(monkeypatch, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"})
-    assert find_process() == Process()
+NO_NUMBER = "environment variable RANK must be a number, found "
+NO_TASKS = "SLURM_STEP_TASKS_PER_NODE must be a number"
+REFUSED: list[tuple[dict[str, str], str]] = [
+    # Otherwise every rank would be one process, and draw the same samples.
+    ({"RANK": "3"}, r"sets RANK, but not WORLD_SIZE\b"),
+    ({"RANK": "0"}, r"sets RANK, but not WORLD_SIZE\b"),
+    ({"WORLD_SIZE": "2"}, r"sets WORLD_SIZE, but not RANK\b"),
+    ({"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, r"sets WORLD_SIZE, but not RANK\b"),
+    ({"GLOBAL_RANK": "1"}, "sets GLOBAL_RANK, but not RANK and WORLD_SIZE"),
+    ({"WORLD_SIZE": "2", "GLOBAL_RANK": "1"}, r"sets WORLD_SIZE, but not RANK\b"),
+    ({"LOCAL_RANK": "1"}, "sets LOCAL_RANK, but not RANK and WORLD_SIZE"),
+    ({"HOROVOD_RANK": "0"}, "sets HOROVOD_RANK, but not HOROVOD_SIZE"),
+    ({"OMPI_COMM_WORLD_SIZE": "2"}, "but not OMPI_COMM_WORLD_RANK"),
+    ({"PMI_RANK": "1"}, "sets PMI_RANK, but not PMI_SIZE"),
+    ({"RANK": "1", **SLURM}, r"sets RANK, but not WORLD_SIZE\b"),
+    ({"PMIX_RANK": "3"}, r"rank 3 \(PMIX_RANK\), but no number of ranks"),
+    ({**TORCHRUN, "RANK": "5", "WORLD_SIZE": "2"}, r"rank 5 of 2: RANK and WORLD_SIZE\n.*Unset"),
+    ({**TORCHRUN, "RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2: RANK and WORLD_SIZE"),
+    ({**TORCHRUN, "RANK": "0", "WORLD_SIZE": "0"}, "rank 0 of 0: RANK and WORLD_SIZE"),
+    ({**MPICH, "PMI_SIZE": "2"}, "rank 3 of 2: PMI_RANK and PMI_SIZE"),
+    *(
+        ({**TORCHRUN, "RANK": text}, re.escape(f"{NO_NUMBER}{text!r}"))
+        for text in ("first", "", "-1", "1.5", "2(x2)", "1,2", " 1", "٣")
+    ),
+    *(
+        ({**SLURM, "SLURM_STEP_TASKS_PER_NODE": text}, NO_TASKS)
+        for text in ("many", "", "2(x)", "2,", "2(x0)", "0", "3,0")
+    ),
+    ({"TF_CONFIG": "{"}, "TF_CONFIG cannot be read"),
+    ({"TF_CONFIG": "[1]"}, "TF_CONFIG cannot be read"),
+    ({"TF_CONFIG": '{"cluster": {"worker": 2}}'}, "TF_CONFIG cannot be read"),
+    (tf_config(None, worker=2), "names 2 workers and no task"),
+    (tf_config("worker", "two", worker=2), "TF_CONFIG cannot be read"),
+    (tf_config("worker", 2, worker=2), "rank 2 of 2"),
+    (tf_config("worker", -1, worker=2), "rank -1 of 2"),
+    (tf_config("worker", 0, worker=2, ps=1), "parameter servers"),
+    (tf_config("ps", 0, worker=1, ps=1), "parameter servers"),
+]
 
 
-@pytest.mark.parametrize(
-    ("variables", "missing"),
-    [
-        ({"RANK": "3"}, "WORLD_SIZE"),
-        ({"RANK": "0"}, "WORLD_SIZE"),
-        ({"WORLD_SIZE": "2"}, "RANK"),
-        ({"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, "RANK"),
-        ({"GLOBAL_RANK": "1"}, "RANK"),
-        ({"WORLD_SIZE": "2", "GLOBAL_RANK": "1"}, "RANK"),
-        ({"LOCAL_RANK": "1"}, "RANK"),
-        ({"HOROVOD_RANK": "0"}, "HOROVOD_SIZE"),
-        ({"OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_RANK"),
-        ({"PMI_RANK": "1"}, "PMI_SIZE"),
-        ({"RANK": "1", **SLURM}, "WORLD_SIZE"),
-    ],
-)
-def test_half_set_variables_are_refused(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], missing: str
-) -> None:
-    """Otherwise every rank would be one process, and draw the same samples."""
-    set_all(monkeypatch, variables)
-    with pytest.raises(ConfigError, match=rf"sets {next(iter(variables))}.* but not {missing}\b"):
-        find_process()
-    assert find_process(Ranks(0, 2)).world_size == 2
-
-
-@pytest.mark.parametrize(
-    "variables", [{"WORLD_SIZE": "1"}, {"WORLD_SIZE": "1", "LOCAL_RANK": "0"}, {"LOCAL_RANK": "0"}]
-)
-def test_variables_of_one_process_need_no_others(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
-) -> None:
-    set_all(monkeypatch, variables)
-    assert find_process() == Process()
-
-
-def test_half_set_variables_are_accepted_beside_a_launcher_with_the_same_ranks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    set_all(monkeypatch, SLURM, {"WORLD_SIZE": "8", "LOCAL_RANK": "2", "PMI_RANK": "6"})
-    assert find_process() == Process(6, 8, 2, 4, "Slurm")
-    set_all(monkeypatch, TORCHRUN, {"GLOBAL_RANK": "1"})
-    assert find_process().source == "torchrun"
-
-
-@pytest.mark.parametrize(
-    ("tasks", "node", "expected"),
-    [
-        ("4(x2)", "1", 4),
-        ("2(x3),1", "2", 2),
-        ("2(x3),1", "3", 1),
-        ("3,2", "0", 3),
-        ("3,2", "1", 2),
-        ("3,2", "7", 2),
-        ("3,2", None, 3),
-        ("5", "7", 5),
-    ],
-)
-def test_slurms_tasks_per_node_give_the_local_world_size(
-    monkeypatch: pytest.MonkeyPatch, tasks: str, node: str | None, expected: int
-) -> None:
-    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": tasks})
-    if node is not None:
-        monkeypatch.setenv("SLURM_NODEID", node)
-    assert find_process().local_world_size == expected
-
-
-@pytest.mark.parametrize("text", ["first", "", "-1", "1.5", "2(x2)", "1,2", " 1", "٣"])
-def test_refuses_values_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    set_all(monkeypatch, TORCHRUN, {"RANK": text})
-    with pytest.raises(
-        ConfigError, match=f"environment variable RANK must be a number, found '{re.escape(text)}'"
-    ):
-        find_process()
-
-
-@pytest.mark.parametrize("text", ["many", "", "2(x)", "2,", "2(x0)", "0", "3,0"])
-def test_refuses_local_world_sizes_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": text})
-    with pytest.raises(ConfigError, match="SLURM_STEP_TASKS_PER_NODE must be a number"):
-        find_process()
-
-
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({**TORCHRUN, "RANK": "5", "WORLD_SIZE": "2"}, "rank 5 of 2: RANK and WORLD_SIZE"),
-        ({**TORCHRUN, "RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2: RANK and WORLD_SIZE"),
-        ({**TORCHRUN, "RANK": "0", "WORLD_SIZE": "0"}, "rank 0 of 0: RANK and WORLD_SIZE"),
-        ({**MPICH, "PMI_SIZE": "2"}, "rank 3 of 2: PMI_RANK and PMI_SIZE"),
-    ],
-)
-def test_a_rank_outside_the_world_size_is_refused(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
-) -> None:
-    set_all(monkeypatch, variables)
-    with pytest.raises(ConfigError, match=message) as caught:
-        find_process()
-    assert "Unset" in str(caught.value)
-
-
-def test_a_rank_of_pmix_without_a_world_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PMIX_RANK", "3")
-    with pytest.raises(ConfigError, match=r"rank 3 \(PMIX_RANK\), but no number of ranks"):
-        find_process()
-    assert find_process(Ranks(3, 4)).rank == 3
-
-
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        (tf_config("worker", 1, worker=3), (1, 3)),
-        (tf_config("worker", "2", worker=3), (2, 3)),
-        (tf_config("chief", worker=2, chief=1), (0, 3)),
-        (tf_config("worker", 1, worker=2, chief=1), (2, 3)),
-        (tf_config("worker", 0, worker=2, evaluator=1), (0, 2)),
-        (tf_config("evaluator", worker=2, chief=1), (0, 1)),
-        (tf_config("worker", worker=1), (0, 1)),
-        (tf_config(None, worker=1), (0, 1)),
-    ],
-)
-def test_tf_config_gives_rank_and_world_size(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: tuple[int, int]
-) -> None:
-    set_all(monkeypatch, variables)
-    assert find_process() == Process(*expected, 0, 1, "TF_CONFIG")
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"cluster": {}}', '{"environment": "cloud"}'])
-def test_a_tf_config_without_a_cluster_is_one_process(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("TF_CONFIG", text)
-    assert find_process() == Process()
-
-
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({"TF_CONFIG": "{"}, "TF_CONFIG cannot be read"),
-        ({"TF_CONFIG": "[1]"}, "TF_CONFIG cannot be read"),
-        ({"TF_CONFIG": '{"cluster": {"worker": 2}}'}, "TF_CONFIG cannot be read"),
-        (tf_config(None, worker=2), "names 2 workers and no task"),
-        (tf_config("worker", "two", worker=2), "TF_CONFIG cannot be read"),
-        (tf_config("worker", 2, worker=2), "rank 2 of 2"),
-        (tf_config("worker", -1, worker=2), "rank -1 of 2"),
-        (tf_config("worker", 0, worker=2, ps=1), "parameter servers"),
-        (tf_config("ps", 0, worker=1, ps=1), "parameter servers"),
-    ],
-)
-def test_a_tf_config_that_names_no_rank_is_refused(
+@pytest.mark.parametrize(("variables", "message"), REFUSED)
+def test_variables_that_name_no_rank_are_refused(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
 ) -> None:
     set_all(monkeypatch, variables)
     with pytest.raises(ConfigError, match=message):
         find_process()
+    if message != NO_TASKS:
+        assert find_process(Ranks(0, 2)).world_size == 2, "the arguments count"
 
 
-def test_torchrun_takes_precedence_over_tf_config_and_tf_config_over_slurm(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    set_all(monkeypatch, tf_config("worker", 1, worker=3), SLURM)
-    assert find_process() == Process(1, 3, 2, 4, "TF_CONFIG")
-    set_all(monkeypatch, TORCHRUN)
-    assert find_process().source == "torchrun"
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"rank": 0}, "only one of rank and world_size"),
+        ({"world_size": 2}, "only one of rank and world_size"),
+        ({"rank": 2, "world_size": 2}, r"0\.\.world_size-1"),
+        ({"rank": -1, "world_size": 2}, r"0\.\.world_size-1"),
+        ({"rank": 0, "world_size": 0}, r"0\.\.world_size-1"),
+        ({"rank": 0, "world_size": 6, "replicate": 4}, "replicate=4 does not divide the number"),
+        ({"replicate": 0}, "replicate must be at least 1"),
+        ({"mesh": "dp"}, "mesh must be a DeviceMesh of PyTorch, found str"),
+        ({"mesh": "dp", "replicate": 2}, "Leave out rank, world_size and replicate"),
+        ({"mesh": SimpleNamespace(get_coordinate=lambda: None, shape=(2,))}, "is not in the mesh"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
+        find_process(Ranks(**arguments))  # type: ignore[arg-type]  # as given

@@ -12,14 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
 from stoker import ImageLoader, _native
 from stoker.augment import RandomResizedCrop
 from stoker.pipeline.execution import stats
-from stoker.pipeline.execution import stats as nvtx_ranges
-from stoker.pipeline.execution import stats as stages
 from stoker.pipeline.execution.pipeline import FinishedBatch
 from stoker.pipeline.execution.stats import MakerStats, StageTimes, StatsTotals, Trace, Traffic, traced
 
@@ -28,19 +27,15 @@ from stoker.pipeline.execution.stats import MakerStats, StageTimes, StatsTotals,
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time of the clock, as the only number of a list; the patches stand for seconds that pass."""
     time = [100.0]
-    for module in (stages, stats):
-        monkeypatch.setattr(module, "perf_counter", lambda: time[0])
+    monkeypatch.setattr(stats, "perf_counter", lambda: time[0])
     return time
-
-
-def test_statistics_before_the_first_pass_are_zero() -> None:
-    result = StatsTotals().stats()
-    assert (result.samples, result.seconds, result.samples_per_second, result.waited_share) == (0, 0, 0, 0)
-    assert result.verdict == "Nothing has been loaded yet."
 
 
 def test_rates_are_over_the_time_since_the_first_pass(now: list[float]) -> None:
     totals = StatsTotals()
+    result = totals.stats()
+    assert (result.samples, result.seconds, result.samples_per_second, result.waited_share) == (0, 0, 0, 0)
+    assert result.verdict == "Nothing has been loaded yet."
     totals.begin()
     now[0] += 5
     totals.begin()
@@ -63,6 +58,17 @@ def test_bad_keys_are_bounded_and_counts_are_not() -> None:
     assert result.bad_keys == tuple(f"k{i}" for i in range(1000))
 
 
+def verdict(now: list[float], waited: float, busy: str, **options: Any) -> str:
+    """The verdict after ten seconds, in which the worker thread was busy with one stage."""
+    totals = StatsTotals(**options)
+    totals.begin()
+    totals.batches, totals.waited = 1, waited
+    now[0] += 10
+    totals.worker.seconds = {"idle": 9.0, busy: 4.0}
+    assert ("fetching" in totals.stats().producer) is (busy == "fetching")
+    return totals.stats().verdict
+
+
 @pytest.mark.parametrize(
     ("waited", "busy", "words"),
     [
@@ -77,16 +83,10 @@ def test_bad_keys_are_bounded_and_counts_are_not() -> None:
 def test_the_verdict_names_the_limit_and_a_cure(
     now: list[float], waited: float, busy: str, words: str
 ) -> None:
-    totals = StatsTotals()
-    totals.begin()
-    now[0] += 10
-    totals.batches, totals.waited = 1, waited
-    totals.worker.seconds = {"idle": 9.0, busy: 4.0}
-    assert ("fetching" in totals.stats().producer) is (busy == "fetching")
-    verdict = totals.stats().verdict
-    assert words in verdict
+    found = verdict(now, waited, busy)
+    assert words in found
     if waited > 1:
-        assert verdict.startswith("The loader is the limit: the loop waited 50% of the time for data.")
+        assert found.startswith("The loader is the limit: the loop waited 50% of the time for data.")
 
 
 def test_a_short_run_is_not_called_slow_because_of_its_start(now: list[float]) -> None:
@@ -132,19 +132,15 @@ def test_the_verdict_names_the_engine_and_the_steps_that_cost(
     now: list[float], engine: str, slow_steps: tuple[str, ...], custom_steps: tuple[str, ...], words: str
 ) -> None:
     """It advised more threads where one step had moved all images to the slow engine."""
-    totals = StatsTotals(engine=engine, slow_steps=slow_steps, custom_steps=custom_steps)
-    totals.begin()
-    now[0] += 10
-    totals.batches, totals.waited, totals.worker.seconds = 1, 5.0, {"executing": 4.0}
-    verdict = totals.stats().verdict
-    assert words in verdict
-    assert ("threads" in verdict) == (engine == "native")
+    steps = {"slow_steps": slow_steps, "custom_steps": custom_steps}
+    found = verdict(now, 5.0, "executing", engine=engine, **steps)
+    assert words in found
+    assert ("threads" in found) == (engine == "native")
 
 
-def test_the_verdict_names_the_datasets(now: list[float]) -> None:
+def test_the_verdict_names_the_datasets() -> None:
     totals = StatsTotals(engine="native")
     totals.begin()
-    now[0] += 10
     totals.batches = 1
     for stores, words in (
         (("shards/a",), "for data of shards/a (engine 'native')."),
@@ -186,6 +182,11 @@ def test_a_trace_has_the_stages_that_end_while_it_runs(now: list[float], tmp_pat
     assert (thread["ph"], thread["name"], thread["args"]) == ("M", "thread_name", {"name": "MainThread"})
     assert (shown["ph"], shown["name"], shown["ts"], shown["dur"]) == ("X", "planning", 0, 3e6)
     assert (shown["pid"], shown["tid"]) == (thread["pid"], thread["tid"])
+    trace = Trace(file, most=2)
+    for number in range(5):
+        trace.add("planning", number, number + 1)
+    trace.write()
+    assert len(json.loads(file.read_text())["traceEvents"]) == 1 + 2, "their number is bounded"
 
 
 def test_a_stage_is_a_range_of_nvtx_and_of_a_running_profiler_of_pytorch(
@@ -205,46 +206,13 @@ def test_a_stage_is_a_range_of_nvtx_and_of_a_running_profiler_of_pytorch(
     monkeypatch.setitem(sys.modules, "nvtx", nvtx)
     monkeypatch.setitem(sys.modules, "torch.profiler", record)
     for enabled in (False, True):
-        monkeypatch.setitem(
-            sys.modules, "torch.autograd.profiler", SimpleNamespace(_is_profiler_enabled=enabled)
-        )
+        profiler = SimpleNamespace(_is_profiler_enabled=enabled)
+        monkeypatch.setitem(sys.modules, "torch.autograd.profiler", profiler)
         with StageTimes().stage("planning"):
             shown.append("work")
-    alone = ["stoker stoker.planning", "work", "stoker ends"]
-    assert shown[:3] == alone
-    assert shown[3:] == [
-        "stoker stoker.planning",
-        "torch stoker.planning",
-        "work",
-        "torch ends",
-        "stoker ends",
-    ]
-
-
-def test_a_trace_holds_a_bounded_number_of_events(tmp_path: Path) -> None:
-    trace = Trace(tmp_path / "trace.json", most=2)
-    for number in range(5):
-        trace.add("planning", number, number + 1)
-    trace.write()
-    assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 1 + 2
-
-
-def test_a_trace_of_a_loader_shows_its_threads(thumbnails: Path, tmp_path: Path) -> None:
-    with ImageLoader(thumbnails, batch_size=16, transforms=[RandomResizedCrop(8)]) as loader:
-        with loader.trace(tmp_path / "trace.json"):
-            assert len(list(loader)) == 4
-        events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    tracks = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
-    stages: dict[str, list[str]] = {}
-    for event in events:
-        if event["ph"] == "X":
-            stages.setdefault(tracks[event["tid"]], []).append(event["name"])
-    consumer = stages.pop("MainThread")
-    assert set(consumer) == {"waiting"}
-    assert len(consumer) == 5  # four batches, and the end of the pass
-    (worker,) = [names for track, names in stages.items() if not track.startswith("stoker-native")]
-    assert [worker.count(name) for name in ("executing", "handing over", "copying")] >= [4, 4, 4]
-    assert worker.count("planning") >= 5
+    assert shown[:3] == ["stoker stoker.planning", "work", "stoker ends"]
+    assert shown[3:5] == ["stoker stoker.planning", "torch stoker.planning"]
+    assert shown[5:] == ["work", "torch ends", "stoker ends"]
 
 
 RANGES: list[tuple[int, str]] = []
@@ -265,13 +233,13 @@ def test_native_threads_show_each_stage_of_each_sample(
     thumbnails: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = SimpleNamespace(nvtxRangePushA=PUSH, nvtxRangePop=POP)
-    monkeypatch.setattr(nvtx_ranges, "_library", lambda: library)
-    nvtx_ranges._set_functions.cache_clear()
+    monkeypatch.setattr(stats, "_library", lambda: library)
+    stats._set_functions.cache_clear()
+
+    options = {"batch_size": 61, "transforms": [RandomResizedCrop(8)], "engine": "native", "num_threads": 2}
 
     def load() -> None:
-        with ImageLoader(
-            thumbnails, batch_size=61, transforms=[RandomResizedCrop(8)], engine="native", num_threads=2
-        ) as loader:
+        with ImageLoader(thumbnails, **options) as loader:
             next(iter(loader))
 
     try:
@@ -281,7 +249,7 @@ def test_native_threads_show_each_stage_of_each_sample(
         load()
     finally:
         _native.set_range_functions(0, 0)
-        nvtx_ranges._set_functions.cache_clear()
+        stats._set_functions.cache_clear()
     shown = Counter(name for _, name in RANGES)
     assert set(shown) == {"stoker.read", "stoker.decode", "stoker.augment", "end"}
     assert min(shown.values()) >= 61, "the loader may have begun a second batch"
@@ -290,5 +258,5 @@ def test_native_threads_show_each_stage_of_each_sample(
 
 
 def test_without_a_library_no_range_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvtx_ranges, "_LIBRARIES", ("libnone-of-nvtx.so",))
-    assert nvtx_ranges._library() is None
+    monkeypatch.setattr(stats, "_LIBRARIES", ("libnone-of-nvtx.so",))
+    assert stats._library() is None

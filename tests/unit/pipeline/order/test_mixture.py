@@ -23,11 +23,13 @@ from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, Data
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.order.mixture import Mixture, mix
 
+Make = Callable[..., Any]
+
 COLUMNS = ("image", "row", "dataset", "label", "key")
 
 
 @pytest.fixture
-def folders(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> list[Path]:
+def folders(make_dataset: Make, make_jpeg: Make) -> list[Path]:
     """Three datasets with 20, 6 and 4 samples, in both containers."""
     payloads = [make_jpeg(i) for i in range(30)]
     parts = payloads[:20], payloads[20:26], payloads[26:]
@@ -39,7 +41,7 @@ def folders(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) 
 
 
 @pytest.fixture
-def load(open_loader: Callable[..., stoker.ImageLoader]) -> Callable[..., stoker.ImageLoader]:
+def load(open_loader: Make) -> Make:
     """``load(dataset, **options)``: an ImageLoader of a dataset or mixture."""
     defaults = {"batch_size": 7, "transforms": [Resize((12, 16))], "columns": COLUMNS, "num_threads": 1}
     return lambda dataset, **options: open_loader(dataset, **{**defaults, **options})
@@ -55,9 +57,7 @@ def drawn(loader: stoker.ImageLoader) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=2, window=2)])
-def test_quotas_are_exact_and_cycles_continue(
-    load: Callable[..., stoker.ImageLoader], folders: list[Path], shuffle: Any
-) -> None:
+def test_quotas_are_exact_and_cycles_continue(load: Make, folders: list[Path], shuffle: Any) -> None:
     mixture = mix([(folders[0], 0.5), (stoker.open(folders[1]), 0.3), (folders[2], 0.2)])
     loader = load(mixture, shuffle=shuffle)
     assert len(loader) == 5
@@ -69,9 +69,7 @@ def test_quotas_are_exact_and_cycles_continue(
     assert rows == {**dict.fromkeys(range(20), 6), **dict.fromkeys(range(20, 30), 12)}
 
 
-def test_samples_are_those_of_their_datasets(
-    load: Callable[..., stoker.ImageLoader], folders: list[Path]
-) -> None:
+def test_samples_are_those_of_their_datasets(load: Make, folders: list[Path]) -> None:
     expected = [
         (image.tobytes(), label, key)
         for folder in folders
@@ -86,7 +84,7 @@ def test_samples_are_those_of_their_datasets(
     assert seen == set(range(30))
 
 
-def test_selections_can_be_mixed(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+def test_selections_can_be_mixed(load: Make, folders: list[Path]) -> None:
     odd = stoker.open(folders[0]).select("label == 1")
     rows = Counter(drawn(load(mix([(odd, 1), (folders[2], 1)], samples=28))))
     assert rows == {
@@ -97,7 +95,7 @@ def test_selections_can_be_mixed(load: Callable[..., stoker.ImageLoader], folder
 
 @pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=2, window=2)])
 def test_a_dataset_without_samples_and_weight_is_left_out(
-    load: Callable[..., stoker.ImageLoader], folders: list[Path], shuffle: Any
+    load: Make, folders: list[Path], shuffle: Any
 ) -> None:
     nothing = stoker.open(folders[1]).select([])
     loader = load(mix([(nothing, 0), (folders[2], 1)]), shuffle=shuffle)
@@ -127,9 +125,7 @@ def test_a_mixture_joins_the_columns_of_its_datasets(folders: list[Path]) -> Non
             mixture.samples([position])
 
 
-def test_columns_that_only_some_datasets_have_are_left_out(
-    folders: list[Path], pack_images: Callable[..., Path]
-) -> None:
+def test_columns_that_only_some_datasets_have_are_left_out(folders: list[Path], pack_images: Make) -> None:
     payloads = [np.random.default_rng(0).bytes(36)] * 3
     sizes = {"codec": np.zeros(3), "height": np.full(3, 3), "width": np.full(3, 4)}
     other = pack_images(payloads, **sizes, score=np.arange(3.0))
@@ -142,7 +138,7 @@ def test_columns_that_only_some_datasets_have_are_left_out(
 
 
 @pytest.mark.filterwarnings("ignore:a bad sample was")
-def test_errors_name_the_right_dataset(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+def test_errors_name_the_right_dataset(load: Make, folders: list[Path]) -> None:
     dataset = stoker.open(folders[2])
     flip_bit(dataset, 3, byte=100)
     file = dataset.data_files[int(dataset.samples([3]).shard[0])]
@@ -156,9 +152,7 @@ def test_errors_name_the_right_dataset(load: Callable[..., stoker.ImageLoader], 
     assert loader.stats().bad_keys == ("k3",) * loader.stats().skipped
 
 
-def test_random_parameters_differ_between_cycles(
-    load: Callable[..., stoker.ImageLoader], folders: list[Path]
-) -> None:
+def test_random_parameters_differ_between_cycles(load: Make, folders: list[Path]) -> None:
     mixture = mix([(folders[0], 1), (folders[2], 9)], samples=100)
     images: dict[int, set[bytes]] = {}
     for batch in load(mixture, transforms=[RandomHorizontalFlip(), Resize((12, 16))]):
@@ -167,9 +161,7 @@ def test_random_parameters_differ_between_cycles(
     assert all(len(images[row]) == 2 for row in range(20, 24)), "flipped and not"
 
 
-def test_a_mixture_can_be_repeated_and_streamed(
-    load: Callable[..., stoker.ImageLoader], folders: list[Path]
-) -> None:
+def test_a_mixture_can_be_repeated_and_streamed(load: Make, folders: list[Path]) -> None:
     mixture = mix([(folder, 1) for folder in folders])
     whole = drawn(load(mixture, shuffle=True))
     assert drawn(load(mixture, shuffle=True, sampler=Repeated(2)))[::2] == whole
@@ -183,9 +175,7 @@ def test_datasets_of_one_size_have_different_permutations(folders: list[Path]) -
     assert len(rows) == len(orders), "nor with one seed as with another"
 
 
-def test_a_state_is_refused_when_weights_or_datasets_differ(
-    load: Callable[..., stoker.ImageLoader], folders: list[Path]
-) -> None:
+def test_a_state_is_refused_when_weights_or_datasets_differ(load: Make, folders: list[Path]) -> None:
     state = load(mix([(folders[0], 1), (folders[1], 1)])).state_dict()
     assert len(str(state)) < 2000
     load(mix([(folders[0], 2), (folders[1], 2)])).load_state_dict(state)
@@ -198,7 +188,7 @@ def test_a_state_is_refused_when_weights_or_datasets_differ(
 
 
 def test_a_mixture_refuses_wrong_datasets_weights_and_samplers(
-    load: Callable[..., stoker.ImageLoader], folders: list[Path], tmp_path: Path
+    load: Make, folders: list[Path], tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match="at least one dataset"):
         mix([])
@@ -219,9 +209,7 @@ def test_a_mixture_refuses_wrong_datasets_weights_and_samplers(
             load(mix([(folders[0], 1)]), sampler=sampler)
 
 
-def detection(
-    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes], start: int, **more: Any
-) -> Path:
+def detection(pack_images: Make, make_jpeg: Make, start: int, **more: Any) -> Path:
     """Three images with 2, 0 and 1 objects, numbered from ``start``."""
     boxes = [[start, 0, 4, 4, start + 1, 0, 4, 4], [], [start + 2, 0, 4, 4]]
     objects = {
@@ -232,9 +220,7 @@ def detection(
     return pack_images([make_jpeg(start + i) for i in range(3)], **objects, **more)
 
 
-def test_objects_of_a_batch_come_from_the_right_datasets(
-    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
-) -> None:
+def test_objects_of_a_batch_come_from_the_right_datasets(pack_images: Make, make_jpeg: Make) -> None:
     polygons = {
         "object_polygons": list_column([[0, 0, 4, 0, 4, 4] * 2, [], [0, 0, 9, 0, 9, 9]], pa.float32()),
         "object_polygon_sizes": list_column([[3, 3], [], [3]], pa.int32()),
@@ -258,9 +244,7 @@ def test_objects_of_a_batch_come_from_the_right_datasets(
     assert len(mixture.annotations([1, 4])) == len(mixture.annotations([])) == 0
 
 
-def test_lists_of_a_column_come_from_the_right_datasets(
-    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
-) -> None:
+def test_lists_of_a_column_come_from_the_right_datasets(pack_images: Make, make_jpeg: Make) -> None:
     folders = [detection(pack_images, make_jpeg, start) for start in (10, 20)]
     labels = mix([(folder, 1) for folder in folders]).lists("object_labels", [5, 1, 0, 3, 2])
     assert labels.counts.tolist() == [1, 0, 2, 2, 1]
@@ -361,7 +345,7 @@ def named(folder: Path, *classes: str) -> Dataset:
     return dataset
 
 
-def test_classes_are_merged_by_name(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+def test_classes_are_merged_by_name(load: Make, folders: list[Path]) -> None:
     renamed = named(folders[1], "fox", "cat", "owl"), named(folders[2], "owl", "fox", "cat")
     mixture = mix([(folders[0], 1), *((dataset, 1) for dataset in renamed)])
     assert mixture.classes == ("cat", "dog", "eel", "fox", "owl")
@@ -376,9 +360,7 @@ def test_classes_are_merged_by_name(load: Callable[..., stoker.ImageLoader], fol
     assert mix([(folders[0], 1), (folders[2], 1)]).values("label", [20]).tolist() == [0]
 
 
-def test_merged_classes_are_part_of_a_state(
-    load: Callable[..., stoker.ImageLoader], folders: list[Path]
-) -> None:
+def test_merged_classes_are_part_of_a_state(load: Make, folders: list[Path]) -> None:
     pair = [(folders[0], 1), (named(folders[1], "fox", "cat", "owl"), 1)]
     state = load(mix(pair)).state_dict()
     load(mix(pair)).load_state_dict(state)
@@ -407,7 +389,7 @@ def test_images_and_text_are_not_mixed(tmp_path: Path, folders: list[Path]) -> N
 
 
 def test_labels_of_objects_and_several_labels_of_a_sample_are_merged(
-    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+    pack_images: Make, make_jpeg: Make
 ) -> None:
     several = {
         "label": list_column([[0, 1], [], [2]], pa.int64()),

@@ -19,11 +19,11 @@ from stoker.augment import Letterbox, RandomResizedCrop
 from stoker.errors import CheckpointError, ConfigError, DatasetError
 from stoker.pipeline.order.orders import FullShuffle, Sequential
 
+Make = Callable[..., Any]
+
 
 @pytest.fixture
-def load(
-    thumbnails: Path, open_loader: Callable[..., stoker.ImageLoader]
-) -> Callable[..., stoker.ImageLoader]:
+def load(thumbnails: Path, open_loader: Make) -> Make:
     defaults: dict[str, Any] = {"batch_size": 8, "seed": 5, "num_threads": 1}
     defaults |= {"transforms": [RandomResizedCrop(12)], "columns": ("image", "row", "label")}
     return lambda dataset=thumbnails, **options: open_loader(dataset, **{**defaults, **options})
@@ -43,7 +43,7 @@ def images_by_row(loader: stoker.ImageLoader) -> dict[int, list[bytes]]:
     return images
 
 
-def test_weights_can_be_a_column_or_an_array(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_weights_can_be_a_column_or_an_array(load: Make) -> None:
     by_name = rows(load(sampler=Weighted("label")))
     assert by_name == rows(load(sampler=Weighted(np.arange(61))))
     assert len(by_name) == 61
@@ -51,7 +51,7 @@ def test_weights_can_be_a_column_or_an_array(load: Callable[..., stoker.ImageLoa
     assert len(rows(load(sampler=Weighted("label", samples=200)))) == 200
 
 
-def test_without_replacement_no_sample_is_drawn_twice(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_without_replacement_no_sample_is_drawn_twice(load: Make) -> None:
     loader = load(sampler=Weighted("label", replacement=False))
     first, second = rows(loader), rows(loader)
     assert sorted(first) == sorted(second) == list(range(1, 61))
@@ -62,9 +62,7 @@ def test_without_replacement_no_sample_is_drawn_twice(load: Callable[..., stoker
     assert np.mean(few) > 35, "heavy samples come first"
 
 
-def test_classes_can_be_a_column_or_an_array_also_of_a_selection(
-    load: Callable[..., stoker.ImageLoader], thumbnails: Path
-) -> None:
+def test_classes_can_be_a_column_or_an_array_also_of_a_selection(load: Make, thumbnails: Path) -> None:
     dataset = stoker.open(thumbnails)
     unbalanced = dataset.select([*range(20), 40])
     drawn = Counter(rows(load(unbalanced, sampler=ClassBalanced(samples=42))))
@@ -74,7 +72,7 @@ def test_classes_can_be_a_column_or_an_array_also_of_a_selection(
     assert drawn == dict.fromkeys(range(61), 1), "one class"
 
 
-def test_crops_follow_the_seed_and_the_epoch(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_crops_follow_the_seed_and_the_epoch(load: Make) -> None:
     loader, same, other = load(), load(), load(seed=6)
     first, second = images_by_row(loader), images_by_row(loader)
     assert images_by_row(same) == first
@@ -82,7 +80,7 @@ def test_crops_follow_the_seed_and_the_epoch(load: Callable[..., stoker.ImageLoa
     assert all(first[row] != images[row] for images in differing for row in range(61))
 
 
-def test_repeats_have_different_crops(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_repeats_have_different_crops(load: Make) -> None:
     loader = load(sampler=Repeated(3), shuffle=True)
     order = rows(loader)
     assert len(order) == len(loader) * 8 - 1 == 183
@@ -92,9 +90,7 @@ def test_repeats_have_different_crops(load: Callable[..., stoker.ImageLoader]) -
     assert all(len(set(crops)) == 3 for crops in images.values())
 
 
-def test_repeats_fill_an_epoch_of_the_usual_length_as_in_deit(
-    load: Callable[..., stoker.ImageLoader],
-) -> None:
+def test_repeats_fill_an_epoch_of_the_usual_length_as_in_deit(load: Make) -> None:
     """As with DeiT's RASampler: indices are repeated, spread over ranks, and cut to the usual length."""
     order = FullShuffle(61, 5).positions(0, np.arange(61))
     usual = np.repeat(order, 3)[:61]
@@ -103,23 +99,19 @@ def test_repeats_fill_an_epoch_of_the_usual_length_as_in_deit(
         assert rows(loader) == usual[rank::4].tolist()
 
 
-def test_an_order_does_not_depend_on_the_chunks_in_which_it_is_computed(
-    load: Callable[..., stoker.ImageLoader],
-) -> None:
+def test_an_order_does_not_depend_on_the_chunks_in_which_it_is_computed(load: Make) -> None:
     """Chunks double from the first batch of a pass on, so a pass that is resumed has others."""
     resumed, whole = load(shuffle=True, batch_size=4), rows(load(shuffle=True, batch_size=4))
     resumed.load_state_dict({**resumed.state_dict(), "position": 12})
     assert rows(resumed) == whole[12:]
 
 
-def test_repeated_repeats_the_draws_of_another_sampler(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_repeated_repeats_the_draws_of_another_sampler(load: Make) -> None:
     base = rows(load(sampler=ClassBalanced()))
     assert rows(load(sampler=Repeated(2, of=ClassBalanced()))) == np.repeat(base, 2).tolist()
 
 
-def test_repeats_in_a_selection_have_different_crops(
-    load: Callable[..., stoker.ImageLoader], thumbnails: Path
-) -> None:
+def test_repeats_in_a_selection_have_different_crops(load: Make, thumbnails: Path) -> None:
     chosen = stoker.open(thumbnails).select([3, 3, 3, 9])
     images = images_by_row(load(chosen))
     assert len(set(images[3])) == 3
@@ -127,7 +119,7 @@ def test_repeats_in_a_selection_have_different_crops(
     assert plain[9] == images_by_row(load())[9], "without repeats a sample's crop is its own wherever it is"
 
 
-def test_a_loader_draws_by_a_sampler_of_the_user(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_a_loader_draws_by_a_sampler_of_the_user(load: Make) -> None:
     class Backwards:
         def order(self, dataset: Any, shuffled: Any, seed: int) -> Any:
             assert seed == 5
@@ -148,29 +140,25 @@ def test_a_loader_draws_by_a_sampler_of_the_user(load: Callable[..., stoker.Imag
 
 
 class TestStream:
-    def test_continues_from_pass_to_pass(self, load: Callable[..., stoker.ImageLoader]) -> None:
+    def test_continues_from_pass_to_pass(self, load: Make) -> None:
         loader = load(steps_per_epoch=3, shuffle=True)
         assert len(loader) == 3
         drawn = [row for _ in range(6) for row in rows(loader)]
         order = FullShuffle(61, 5)
         assert drawn == [int(row) for e in range(3) for row in order.positions(e, np.arange(61))][:144]
 
-    def test_can_be_longer_than_the_dataset(self, load: Callable[..., stoker.ImageLoader]) -> None:
+    def test_can_be_longer_than_the_dataset(self, load: Make) -> None:
         loader = load(steps_per_epoch=20)
         assert rows(loader) == [i % 61 for i in range(160)]
         loader.set_epoch(5)
         assert rows(loader)[:3] == [800 % 61, 801 % 61, 802 % 61]
 
-    def test_draws_different_crops_of_a_sample_each_time(
-        self, load: Callable[..., stoker.ImageLoader]
-    ) -> None:
+    def test_draws_different_crops_of_a_sample_each_time(self, load: Make) -> None:
         images = images_by_row(load(steps_per_epoch=23))
         assert all(len(set(crops)) == len(crops) >= 3 for crops in images.values())
 
     @pytest.mark.parametrize(("batch_size", "steps_per_epoch"), [(8, 7), (4, 7), (7, 3), (16, 50)])
-    def test_resumes_with_another_length(
-        self, load: Callable[..., stoker.ImageLoader], batch_size: int, steps_per_epoch: int
-    ) -> None:
+    def test_resumes_with_another_length(self, load: Make, batch_size: int, steps_per_epoch: int) -> None:
         def drawn(loader: stoker.ImageLoader, samples: int) -> list[tuple[int, bytes]]:
             samples_drawn: list[tuple[int, bytes]] = []
             while len(samples_drawn) < samples:
@@ -192,9 +180,7 @@ class TestStream:
         assert state["epoch"] * steps_per_epoch * batch_size + state["position"] == seen
         assert drawn(other, 200) == whole[seen : seen + 200]
 
-    def test_refuses_the_state_of_an_epoch_order_and_the_reverse(
-        self, load: Callable[..., stoker.ImageLoader]
-    ) -> None:
+    def test_refuses_the_state_of_an_epoch_order_and_the_reverse(self, load: Make) -> None:
         stream, plain = load(steps_per_epoch=3), load()
         with pytest.raises(CheckpointError, match=r"order was 'Stream\(.*' and is 'Sequential"):
             plain.load_state_dict(stream.state_dict())
@@ -205,7 +191,7 @@ class TestStream:
                 stream.load_state_dict({**stream.state_dict(), "samples_per_epoch": wrong})
 
     @pytest.mark.parametrize("steps", [0, -3])
-    def test_refuses_epochs_without_steps(self, load: Callable[..., stoker.ImageLoader], steps: int) -> None:
+    def test_refuses_epochs_without_steps(self, load: Make, steps: int) -> None:
         with pytest.raises(ConfigError, match="steps_per_epoch must be at least 1"):
             load(steps_per_epoch=steps)
 
@@ -234,9 +220,7 @@ class TestStream:
         ({"sampler": Repeated(2, samples=123)}, "samples must be from 1 to 122, found 123"),
     ],
 )
-def test_a_loader_refuses_samplers_that_do_not_fit(
-    load: Callable[..., stoker.ImageLoader], options: dict[str, Any], message: str
-) -> None:
+def test_a_loader_refuses_samplers_that_do_not_fit(load: Make, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(**options)
 
@@ -246,7 +230,7 @@ def test_refuses_zero_repeats() -> None:
         Repeated(0)
 
 
-def test_refuses_an_unknown_column(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_refuses_an_unknown_column(load: Make) -> None:
     with pytest.raises(DatasetError, match="no column 'weight'"):
         load(sampler=Weighted("weight"))
 
@@ -267,7 +251,7 @@ def test_refuses_an_unknown_column(load: Callable[..., stoker.ImageLoader]) -> N
     ids=str,
 )
 def test_the_order_follows_the_seed_and_the_epoch(
-    load: Callable[..., stoker.ImageLoader], thumbnails: Path, options: dict[str, Any]
+    load: Make, thumbnails: Path, options: dict[str, Any]
 ) -> None:
     if "dataset" in options:
         options = {**options, "dataset": stoker.mix([(thumbnails, 2), (thumbnails, 1)])}
@@ -291,7 +275,7 @@ SAMPLERS = [
 ]
 
 
-def test_a_state_is_refused_by_another_sampler(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_a_state_is_refused_by_another_sampler(load: Make) -> None:
     loaders = [load(sampler=sampler) for sampler in SAMPLERS]
     for i, saved in enumerate(loaders):
         for j, other in enumerate(loaders):
