@@ -12,7 +12,7 @@ import pytest
 from helpers.loaders import image_arguments, text_arguments
 
 import stoker
-from stoker.augment import CenterCrop
+from stoker.augment import CenterCrop, RandomGrayscale
 from stoker.bucketing import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
 from stoker.bucketing.streaming import StreamingBuckets, StreamingPacker
 from stoker.errors import ConfigError
@@ -79,7 +79,10 @@ def test_an_image_loader_has_the_same_state_with_numpy_integers(thumbnails: Path
     def make(**typed: Any) -> stoker.ImageLoader:
         drawn = SAMPLERS[sampler](type(typed["seed"]))
         return stoker.ImageLoader(
-            thumbnails, **image_arguments(sampler=drawn, transforms=[CenterCrop(8)], **typed)
+            thumbnails,
+            **image_arguments(
+                sampler=drawn, transforms=[CenterCrop(8), RandomGrayscale(np.float32(0.5))], **typed
+            ),
         )
 
     check_states(make, options)

@@ -17,7 +17,7 @@ from helpers.images import decode, png
 from helpers.options import convert_options
 
 import stoker
-from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
+from stoker import BlockShuffle, ClassBalanced, Weighted
 from stoker.augment import Letterbox, RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, DatasetError
 from stoker.formats.dataset.dataset import Dataset
@@ -159,13 +159,6 @@ def test_random_parameters_differ_between_cycles(load: Make, folders: list[Path]
         for row, image in zip(batch.row.tolist(), batch.image, strict=True):
             images.setdefault(row, set()).add(image.tobytes())
     assert all(len(images[row]) == 2 for row in range(20, 24)), "flipped and not"
-
-
-def test_a_mixture_can_be_repeated_and_streamed(load: Make, folders: list[Path]) -> None:
-    mixture = mix([(folder, 1) for folder in folders])
-    whole = drawn(load(mixture, shuffle=True))
-    assert drawn(load(mixture, shuffle=True, sampler=Repeated(2)))[::2] == whole
-    assert drawn(load(mixture, shuffle=True, steps_per_epoch=4)) == whole[:28]
 
 
 def test_datasets_of_one_size_have_different_permutations(folders: list[Path]) -> None:

@@ -97,15 +97,6 @@ def test_cycles_continue_in_the_next_epoch(epoch: int) -> None:
         assert cycles == [(cycle % 2**62, offset) for cycle, offset in expected]
 
 
-@pytest.mark.parametrize("weights", [[1, 1], [6, 3, 1], [1.0] * 40, [50, *[1.0] * 40]], ids=len)
-def test_the_group_of_a_draw_does_not_depend_on_the_other_draws_of_a_call(weights: list[float]) -> None:
-    schedule = make_schedule(weights, 700, [9] * len(weights))
-    together = schedule.assign(1, np.arange(700))
-    alone = [schedule.assign(1, np.array([draw])) for draw in range(700)]
-    for column, values in enumerate(together):
-        assert values.tolist() == [int(drawn[column][0]) for drawn in alone]
-
-
 def test_the_cost_of_a_draw_does_not_depend_on_the_length_of_the_epoch() -> None:
     n = 10**13
     schedule = make_schedule([7, 3], n, [10**9, 10**9])

@@ -107,9 +107,6 @@ def test_a_replay_of_text_shows_decoded_sequences(tmp_path: Path) -> None:
     assert sequence.key in (tmp_path / "spike.html").read_text()
     with pytest.raises(ConfigError, match="text is shown as a page"):
         replay(state, 2, out=tmp_path / "spike.png")
-
-
-def test_a_replay_decodes_tokens_with_the_tokenizer_of_the_dataset(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("one two\nthree two\n")
     stoker.convert_text(tmp_path / "t.txt", tmp_path / "words", tokenizer=WORDS)
     state = write_description(stoker.TextLoader(tmp_path / "words", batch_size=2), tmp_path / "state.json")
@@ -141,18 +138,12 @@ def stopped(program: Path, tmp_path: Path) -> tuple[Path, list[Any]]:
         return tmp_path / "state.json", [batch.image for batch in running]
 
 
-def test_a_state_is_replayed_with_the_function_that_makes_its_loader(
+def test_a_state_is_replayed_with_the_function_that_makes_its_loader_alone(
     program: Path, stopped: tuple[Path, list[Any]]
 ) -> None:
-    state, expected = stopped
+    file, expected = stopped
     for after, image in enumerate(expected):
-        assert np.array_equal(replay(state, after=after, loader=f"{program}:make").batch.image, image)
-
-
-def test_a_state_is_refused_without_the_loader_that_made_it(
-    program: Path, stopped: tuple[Path, list[Any]]
-) -> None:
-    file, _ = stopped
+        assert np.array_equal(replay(file, after=after, loader=f"{program}:make").batch.image, image)
     with pytest.raises(ConfigError, match="does not name the files and arguments"):
         replay(file, 3)
     with pytest.raises(ConfigError, match="must return an ImageLoader or a TextLoader, and does not exist"):
