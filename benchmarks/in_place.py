@@ -8,26 +8,131 @@ warm. Conversions of every form in ``SOURCES`` run in turns, too. CPU seconds sh
 
 from __future__ import annotations
 
+import io
+import itertools
+import json
+import os
+import shutil
+import struct
+import tarfile
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import lmdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.comparison.photographs import replicate
-from stoker.benchmarks.foreign_shards import (
-    lmdb_index,
-    mds_index,
-    parquet_files,
-    recordio_index,
-    tar_archives,
-    tar_index,
-)
+from stoker.benchmarks.comparison.photographs import photographs_in, replicate
+from stoker.formats.in_place.shards import index
 
 from .measuring import Cost, Epoch, allowed_cores, costs_in_turns, make_parser, show_costs
 
 _SHARDS = 4
+_RECORDIO_MAGIC = 0xCED7230A
+
+
+def _blocks(photographs: Path) -> list[list[tuple[int, Path]]]:
+    """Return the photographs of each shard, with their labels."""
+    paths = photographs_in(photographs)
+    labels = {name: number for number, name in enumerate(sorted({path.parent.name for path in paths}))}
+    labelled = [(labels[path.parent.name], path) for path in paths]
+    bounds = [shard * len(paths) // _SHARDS for shard in range(_SHARDS + 1)]
+    return [labelled[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+def _indexed(shards: Sequence[Path], into: Path) -> Path:
+    shutil.rmtree(into, ignore_errors=True)
+    index(shards, into)
+    return into
+
+
+def tar_archives(photographs: Path, work: Path) -> Path:
+    """Write archives as WebDataset's writer does: the class of an image, then the image."""
+    folder = work / "tars"
+    folder.mkdir(exist_ok=True)
+    for shard, block in enumerate(_blocks(photographs)):
+        with tarfile.open(folder / f"train-{shard:06d}.tar", "w") as archive:
+            for label, path in block:
+                key = f"{path.parent.name}/{path.stem}"
+                _add(archive, f"{key}.cls", b"%d" % label)
+                _add(archive, f"{key}.jpg", path.read_bytes())
+    return folder
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(data)
+    archive.addfile(member, io.BytesIO(data))
+
+
+def tar_index(photographs: Path, work: Path) -> Path:
+    """Write the archives of :func:`tar_archives`, and index them."""
+    return _indexed([tar_archives(photographs, work)], work / "tar-index")
+
+
+def parquet_files(photographs: Path, work: Path) -> Path:
+    """Write Parquet files as Hugging Face's datasets does, with a hundred images in a row group."""
+    folder = work / "parquet"
+    folder.mkdir(exist_ok=True)
+    for shard, block in enumerate(_blocks(photographs)):
+        images = [{"bytes": path.read_bytes(), "path": path.name} for _, path in block]
+        table = pa.table({"image": images, "label": [path.parent.name for _, path in block]})
+        pq.write_table(table, folder / f"train-{shard:05d}.parquet", row_group_size=100)
+    return folder
+
+
+def recordio_index(photographs: Path, work: Path) -> Path:
+    """Write RecordIO files as MXNet's ``im2rec`` does, without the splitting at its magic number."""
+    folder = work / "recordio"
+    folder.mkdir(exist_ok=True)
+    for shard, block in enumerate(_blocks(photographs)):
+        with (folder / f"train-{shard}.rec").open("wb") as file:
+            for number, (label, path) in enumerate(block):
+                value = struct.pack("<IfQQ", 0, label, number, 0) + path.read_bytes()
+                file.write(struct.pack("<II", _RECORDIO_MAGIC, len(value)) + value + bytes(-len(value) % 4))
+    return _indexed([folder], work / "recordio-index")
+
+
+def mds_index(photographs: Path, work: Path) -> Path:
+    """Write MDS shards as Mosaic Streaming's MDSWriter does, with a column of images and one of labels."""
+    folder = work / "mds"
+    folder.mkdir(exist_ok=True)
+    description = {
+        "column_encodings": ["jpeg", "int"],
+        "column_names": ["image", "label"],
+        "column_sizes": [None, 8],
+        "format": "mds",
+        "version": 2,
+    }
+    config = json.dumps(description).encode()
+    for shard, block in enumerate(_blocks(photographs)):
+        images = [(label, path.read_bytes()) for label, path in block]
+        samples = [struct.pack("<I", len(data)) + data + struct.pack("<q", label) for label, data in images]
+        offsets = [4 * (len(samples) + 2) + len(config)]
+        for sample in samples:
+            offsets.append(offsets[-1] + len(sample))
+        header = struct.pack(f"<{len(samples) + 2}I", len(samples), *offsets)
+        (folder / f"shard.{shard:05}.mds").write_bytes(b"".join((header, config, *samples)))
+    return _indexed([folder], work / "mds-index")
+
+
+def lmdb_index(photographs: Path, work: Path) -> Path:
+    """Write LMDB folders with a photograph under each key, as LSUN has them."""
+    folders = []
+    for shard, block in enumerate(_blocks(photographs)):
+        folders.append(work / f"lmdb-{shard}")
+        shutil.rmtree(folders[-1], ignore_errors=True)
+        with (
+            lmdb.open(os.fspath(folders[-1]), map_size=1 << 36) as environment,
+            environment.begin(write=True) as transaction,
+        ):
+            for _, path in block:
+                transaction.put(f"{path.parent.name}/{path.name}".encode(), path.read_bytes())
+    return _indexed(folders, work / "lmdb-index")
 
 
 def _own_shards(photographs: Path, work: Path) -> Path:

@@ -14,22 +14,32 @@ The modules; each imports only those above it:
     groups          cuts ordered samples into batches of one shape
     samplers        plans of an epoch from lengths, and states of checkpoints
     aspect_shapes   shapes for images of many aspect ratios, and samplers by shape
-    packing         which sequences share a packed row; vector_packing for several fields
+    packing         which sequences share a packed row
     streaming       packing and bucketing of a stream of unknown length
     layout          sequences in padded or packed rows
-    batchify        functions that turn the samples of a batch into arrays; preference for pairs
+    batchify        functions that turn the samples of a batch into arrays
     masking         tokens that are hidden, for a model to restore
     reports         padding, shapes, randomness and balance of a plan; plots draws them
 """
 
-from .batchify import BatchContext, Batchify, Dict, Flatten, List, Pack, Pad, Stack, Tuple
+from .batchify import (
+    BatchContext,
+    Batchify,
+    Dict,
+    Flatten,
+    List,
+    Pack,
+    Pad,
+    PreferencePairs,
+    Stack,
+    Tuple,
+)
 from .boundaries import BucketBoundaries, assign_buckets, bucket_boundaries
 from .layout import Packed, Ragged
 from .masking import MaskTokens, SpanCorruption
 from .packing import PackingPlan, pack
 from .plan import Batch, BatchPlan, RankBatches
 from .plots import plot_report
-from .preference import PreferencePairs
 from .reports import PlanReport, compare, report_plan
 from .samplers import BatchSampler, FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
 from .streaming import PackedRow, StreamBatch, StreamingBuckets, StreamingPacker

@@ -13,12 +13,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import one_of, whole_number
+from stoker.arguments import one_of, optional_number, whole_number
 from stoker.errors import ConfigError
 from stoker.random import hash_words
 
@@ -238,11 +238,14 @@ class _Tokens:
             return length
         return max(-(-longest // self.pad_to_multiple_of), 1) * self.pad_to_multiple_of
 
-    def _arrays(self, layout: Layout, max_sequences: int | None = None) -> dict[str, Any]:
+    def arrays(
+        self, layout: Layout, outputs: Sequence[str], max_sequences: int | None = None
+    ) -> dict[str, Any]:
         causal = self.labels == "causal"
-        make: dict[Output, Callable[[], Any]] = {
+        make: dict[str, Callable[[], Any]] = {
             "input_ids": lambda: layout.tokens(self.value, self.dtype),
             "attention_mask": lambda: layout.mask,
+            "completion_mask": layout.trained,
             "lengths": lambda: layout.filled.astype(np.int32),
             "position_ids": lambda: layout.position_ids(self.position_start),
             "segment_ids": layout.segment_ids,
@@ -254,9 +257,9 @@ class _Tokens:
             "max_seqlen": lambda: layout.max_seqlen(max_sequences),
         }
         for side in "qk":
-            make[cast("Output", f"cu_seq_lens_{side}")] = make["cu_seqlens"]
-            make[cast("Output", f"max_length_{side}")] = make["max_seqlen"]
-        return {self.prefix + name: make[name]() for name in self.outputs}
+            make[f"cu_seq_lens_{side}"] = make["cu_seqlens"]
+            make[f"max_length_{side}"] = make["max_seqlen"]
+        return {self.prefix + name: make[name]() for name in outputs}
 
 
 @dataclass(frozen=True)
@@ -301,7 +304,8 @@ class Pad(_Tokens):
             return (padded, lengths) if self.ret_length else padded
         ragged = as_ragged(samples)
         packed = Packed(ragged, np.arange(len(ragged) + 1))
-        return self._arrays(Layout(packed, self._width(int(ragged.lengths.max()), length), self.side))
+        layout = Layout(packed, self._width(int(ragged.lengths.max()), length), self.side)
+        return self.arrays(layout, self.outputs)
 
     def _pad_arrays(
         self, samples: Sequence[npt.ArrayLike], axis: int, length: int | None
@@ -384,7 +388,8 @@ class Flatten(_Tokens):
         """Return arrays by name: (T,), but see :meth:`Layout.cu_seqlens`; max_seqlen is an int."""
         ragged = as_ragged(samples)
         packed = Packed(ragged, np.array([0, len(ragged)]))
-        arrays = self._arrays(Layout(packed, self._width(len(ragged.values), length)), self.max_sequences)
+        layout = Layout(packed, self._width(len(ragged.values), length))
+        arrays = self.arrays(layout, self.outputs, self.max_sequences)
         return {
             name: array[0] if isinstance(array, np.ndarray) and array.ndim == 2 else array
             for name, array in arrays.items()
@@ -411,4 +416,109 @@ class Pack(_Tokens):
         """Return arrays by name: (B, length), but lengths are (B,); see Flatten for the other two."""
         packed = as_packed(samples)
         tokens = np.diff(packed.sequences.offsets[packed.groups])
-        return self._arrays(Layout(packed, self._width(int(tokens.max()), length)), self.max_sequences)
+        layout = Layout(packed, self._width(int(tokens.max()), length))
+        return self.arrays(layout, self.outputs, self.max_sequences)
+
+
+PairOutput = Literal[
+    "input_ids", "attention_mask", "completion_mask", "labels", "position_ids", "segment_ids"
+]
+"""Names of the arrays of preference pairs."""
+
+Truncation = Literal["keep_start", "keep_end"]
+
+_PADDED: tuple[PairOutput, ...] = ("input_ids", "attention_mask", "completion_mask")
+_PACKED: tuple[PairOutput, ...] = ("input_ids", "segment_ids", "position_ids", "completion_mask")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreferencePairs:
+    """Joins each prompt with both of its answers, as trl's ``DPOTrainer`` takes them (version 1).
+
+    The first N rows of an array are the prompts with the chosen answers, and the second N the same prompts
+    with the rejected ones. In packed rows, row b and row B + b hold the same pairs in the same order.
+
+    Attributes:
+        fields: Names of the prompt, the chosen and the rejected answer.
+        outputs: Names of the arrays, of :data:`PairOutput`. None makes those that trl takes, or for packed
+            rows "input_ids", "segment_ids", "position_ids" and "completion_mask".
+        value: Token id of padding; None takes the dataset's, or 0.
+        end_id: Id that is added at the end of each answer; None adds nothing.
+        max_length: Largest number of tokens of a prompt with an answer; None sets no limit.
+        truncation: What is kept of a longer one: "keep_start" or "keep_end", as in trl.
+        ignore_index: Label of the tokens outside answers.
+
+    Raises:
+        ConfigError: An argument is wrong.
+    """
+
+    fields: tuple[str, str, str] = ("prompt", "chosen", "rejected")
+    outputs: Sequence[PairOutput] | None = None
+    value: int | None = None
+    end_id: int | None = None
+    max_length: int | None = None
+    truncation: Truncation = "keep_start"
+    ignore_index: int = -100
+
+    def __post_init__(self) -> None:
+        if len(self.fields) != 3 or len(set(self.fields)) < 3:
+            raise ConfigError(f"fields must be a prompt and two answers, found {self.fields}")
+        for name in self.outputs or ():
+            one_of("outputs", name, get_args(PairOutput))
+        one_of("truncation", self.truncation, get_args(Truncation))
+        optional_number("max_length", self.max_length, 1)
+
+    def planned_lengths(self, lengths: npt.NDArray[Any], *, packs: bool) -> npt.NDArray[np.int64]:
+        """Tokens by which batches are planned: of the longer of the two sequences, (N, 1) int64.
+
+        Args:
+            lengths: (N, 3) integers, tokens of prompts, chosen and rejected answers.
+            packs: Whether rows are packed, which needs the tokens of both, (N, 2).
+        """
+        both = lengths[:, 1:].astype(np.int64) + lengths[:, :1] + (self.end_id is not None)
+        if self.max_length is not None:
+            both = np.minimum(both, self.max_length)
+        planned: npt.NDArray[np.int64] = both if packs else both.max(axis=1, keepdims=True)
+        return planned
+
+    def __call__(self, samples: Mapping[str, Any], length: Any = None) -> dict[str, Any]:
+        """Return arrays by name, (2 N, length), or of packed rows (2 B, length)."""
+        parts = [samples[name] for name in self.fields]
+        packs = isinstance(parts[0], Packed)
+        prompt, *answers = [as_ragged(part.sequences if packs else part) for part in parts]
+        groups = parts[0].groups if packs else np.arange(len(prompt) + 1)
+        joined = [self._joined(prompt, answer) for answer in answers]
+        if length is None:
+            length = max(int(np.diff(one.offsets[groups]).max()) for one in joined)
+        widths = set(np.atleast_1d(length).tolist())
+        if len(widths) > 1:
+            raise ConfigError(
+                f"rows of both answers must have one length, found {sorted(widths)}",
+                hint="Give one number as pack.",
+            )
+        layouts = [Layout(Packed(one, groups), max(widths)) for one in joined]
+        outputs = self.outputs if self.outputs is not None else _PACKED if packs else _PADDED
+        tokens = _Tokens(value=self.value or 0, ignore_index=self.ignore_index)
+        made = [tokens.arrays(layout, outputs) for layout in layouts]
+        return {name: np.concatenate([arrays[name] for arrays in made]) for name in outputs}
+
+    def _joined(self, prompt: Ragged, answer: Ragged) -> Ragged:
+        """Each prompt with its answer, which alone is trained."""
+        values, ends = answer.values, answer.offsets
+        if self.end_id is not None:
+            values = np.insert(values, ends[1:], self.end_id)
+            ends = ends + np.arange(len(ends))
+        lengths = np.stack((prompt.lengths, np.diff(ends)), axis=1)
+        starts = np.stack((prompt.offsets[:-1], ends[:-1] + len(prompt.values)), axis=1)
+        total = lengths.sum(axis=1)
+        offsets = np.concatenate(([0], np.cumsum(total)))
+        flat = lengths.reshape(-1)
+        which = np.repeat(starts.reshape(-1) - (np.cumsum(flat) - flat), flat) + np.arange(offsets[-1])
+        if self.max_length is not None and total.max(initial=0) > self.max_length:
+            index = np.arange(offsets[-1]) - np.repeat(offsets[:-1], total)
+            if self.truncation == "keep_end":
+                index = np.repeat(total, total) - 1 - index
+            which = which[index < self.max_length]
+            offsets = np.concatenate(([0], np.cumsum(np.minimum(total, self.max_length))))
+        tokens = np.concatenate((prompt.values, values))[which]
+        return Ragged(tokens, offsets, which >= len(prompt.values))

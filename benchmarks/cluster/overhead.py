@@ -13,6 +13,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
 from statistics import median
@@ -23,7 +24,7 @@ import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.comparison.usage import process_tree, usage_of_tree
 
-from ..measuring import allowed_cores, describe, make_parser, write_json
+from ..measuring import allowed_cores, describe, in_turns, make_parser, write_json
 
 SIDE = 224
 _BATCH = 64
@@ -31,6 +32,7 @@ _IDLE = 5.0  # seconds
 _LEAD = 96  # batches: more than are ready or in flight
 _SETTLING = 2.0  # seconds, for batches that are made ahead
 DTYPES = ("uint8", "float32")
+_KINDS = ("trainer", "worker", "ray")
 
 
 def image_loader(dataset: Any, dtype: str, workers: stoker.RayWorkers | None) -> stoker.ImageLoader:
@@ -103,22 +105,24 @@ def measure(dataset: Path, images: int, rounds: int) -> dict[str, Any]:
 
 
 def _compare(dataset: Any, dtype: str, rounds: int, idle: float) -> dict[str, Any]:
-    loaders = [image_loader(dataset, dtype, workers) for workers in (None, stoker.RayWorkers(local=False))]
-    alone, shared = (chain.from_iterable(repeat(loader)) for loader in loaders)
-    count = len(loaders[0])
-    local, worker = [], []
-    for turn in range(rounds + 1):
-        alone_turn, shared_turn = _turn(alone, count, idle), _turn(shared, count, idle)
-        if turn:  # the first one warms up
-            local.append({"rate": alone_turn["rate"], "trainer": alone_turn["trainer"]})
-            worker.append(shared_turn)
-    for loader in loaders:
+    loaders = {
+        name: image_loader(dataset, dtype, workers)
+        for name, workers in (("local", None), ("worker", stoker.RayWorkers(local=False)))
+    }
+    turns = in_turns(
+        {
+            name: partial(_turn, chain.from_iterable(repeat(loader)), len(loader), idle)
+            for name, loader in loaders.items()
+        },
+        rounds,
+    )
+    for loader in loaders.values():
         loader.close()
-    return {"local": _medians(local), "worker": _medians(worker)}
+    return {name: _medians(found, name) for name, found in turns.items()}
 
 
-def _medians(turns: list[dict[str, float]]) -> dict[str, float]:
-    kinds = ("trainer", "worker", "ray")
+def _medians(turns: list[dict[str, float]], name: str) -> dict[str, float]:
+    kinds = _KINDS if name == "worker" else ("trainer",)  # without a worker Ray does nothing
     parts = {kind: median(turn.get(kind, 0.0) for turn in turns) for kind in kinds}
     total = median(sum(turn.get(kind, 0.0) for kind in kinds) for turn in turns)
     return {"rate": median(turn["rate"] for turn in turns), "cpu_ms": total, **parts}
@@ -126,23 +130,16 @@ def _medians(turns: list[dict[str, float]]) -> dict[str, float]:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "json", rounds=7)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--images", type=int, default=8192, help="images of a turn")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each loader that count")
-    parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     measured = measure(args.dataset, args.images, args.rounds)
     print(f"Ray's idle processes take {measured['idle_cores']:.3f} cores")
     for dtype in DTYPES:
         for name, one in measured[dtype].items():
-            parts = ", ".join(f"{kind} {one[kind]:.3f}" for kind in ("trainer", "worker", "ray"))
+            parts = ", ".join(f"{kind} {one[kind]:.3f}" for kind in _KINDS if kind in one)
             print(f"{dtype} {name}: {one['rate']:,.0f} images/s, {one['cpu_ms']:.3f} ms an image ({parts})")
-        local, worker = measured[dtype]["local"], measured[dtype]["worker"]
-        print(
-            f"{dtype}: {1 - worker['rate'] / local['rate']:.0%} fewer images a second, "
-            f"{worker['cpu_ms'] / local['cpu_ms'] - 1:.0%} more CPU time"
-        )
     write_json(args.json, {"machine": describe(allowed_cores()), "measured": measured})
 
 

@@ -24,12 +24,10 @@ class ThrottledGroup:
     device: str  # Numbers of the disk, "MAJOR:MINOR"
 
     def add(self, processes: Sequence[int]) -> None:
-        """Limit processes from now on, and those that they start."""
         for pid in processes:
             (self.folder / "cgroup.procs").write_text(str(pid))
 
     def read(self) -> tuple[int, int]:
-        """Return the bytes and the requests that the group has read from the disk."""
         if self.folder.is_relative_to(_FIRST):
             counts = [self._count(f"blkio.throttle.{what}") for what in ("io_service_bytes", "io_serviced")]
             return counts[0], counts[1]

@@ -107,7 +107,6 @@ class _Link:
         self._lock = threading.Lock()
 
     def wait(self, size: int) -> None:
-        """Return when an answer of ``size`` bytes is through."""
         with self._lock:
             self._free = max(self._free, time.monotonic()) + size / self._rate
             end = self._free

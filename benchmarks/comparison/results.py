@@ -27,7 +27,6 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Return median, minimum and maximum of at least one value."""
         return cls(statistics.median(values), min(values), max(values))
 
 
@@ -53,12 +52,10 @@ class PeerResult:
 
     @property
     def rate(self) -> Spread:
-        """Images per second over the turns."""
         return Spread.of(self.images_per_second)
 
     @property
     def cpu(self) -> Spread:
-        """CPU seconds per 1,000 images over the turns."""
         return Spread.of(self.cpu_seconds_per_1000)
 
 
@@ -74,11 +71,9 @@ class Comparison:
     peers: tuple[PeerResult, ...]  # A result for each loader, in the order of the request
 
     def measured(self) -> tuple[PeerResult, ...]:
-        """Return the results with figures."""
         return tuple(peer for peer in self.peers if not peer.missing)
 
     def rate_of(self, name: str) -> float | None:
-        """Return the median images per second of one loader; None where it has no figures."""
         return next((peer.rate.median for peer in self.measured() if peer.name == name), None)
 
 

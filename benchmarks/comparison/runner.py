@@ -83,7 +83,6 @@ class PeerProcess:
 
     @property
     def pid(self) -> int:
-        """Number (PID) of the process."""
         return self._process.pid
 
     def __enter__(self) -> PeerProcess:
@@ -95,7 +94,6 @@ class PeerProcess:
         self.end()
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Return the answer of the process to one command; it runs until then."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._signal(signal.SIGCONT)
@@ -127,7 +125,6 @@ class PeerProcess:
         return facts | self.ask("prepare", **arguments)
 
     def end(self) -> None:
-        """End the process and everything that it started."""
         self._kill()
         self._temporary.cleanup()
         for stream in (self._process.stdin, self._process.stdout, self._stderr):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,8 +24,10 @@ def usage_of_tree(root: int) -> Usage:
     """Return the usage of process ``root`` and its descendants, without those that end meanwhile."""
     stats = _stats()
     members = _tree(root, stats)
-    ticks = sum(int(value) for pid in members for value in stats.get(pid, [])[11:15])
-    return Usage(cpu_seconds=ticks / _TICKS, peak_rss=sum(map(peak_rss, members)))
+    seconds = sum(int(value) for pid in members for value in stats.get(pid, [])[11:15]) / _TICKS
+    if (own := os.getpid()) in members:  # the kernel's ticks are of 10 ms
+        seconds += time.process_time() - sum(map(int, stats[own][11:13])) / _TICKS
+    return Usage(cpu_seconds=seconds, peak_rss=sum(map(peak_rss, members)))
 
 
 def peak_rss(pid: int) -> int:

@@ -55,20 +55,17 @@ class PeerWorker:
         self._tokens = self._slots = 0
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Run one command and return the answer; ``do_NAME`` is the method of the command NAME."""
         arguments = {key: value for key, value in command.items() if key != "do"}
         reply: dict[str, Any] = getattr(self, f"do_{command['do']}")(**arguments)
         return reply
 
     def do_import(self) -> dict[str, Any]:
-        """Import the library of the peer."""
         start = time.perf_counter()
         self._peer = load_peer(self._name)
         seconds = time.perf_counter() - start
         return {"import_seconds": seconds, "versions": _versions(self._peer.packages)}
 
     def do_write(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-        """Write the files of a peer that has its own format."""
         peer, peer_source = self._required(), PeerSource.from_json(source)
         if settings.get("recipe") and self._name.partition("-")[0] not in _WITH_RECIPES:
             raise Unsupported("this comparison has no pipeline with boxes for it")
@@ -86,13 +83,11 @@ class PeerWorker:
         }
 
     def do_prepare(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-        """Make the loader."""
         self._settings = PeerSettings(**settings)
         notes = self._required().prepare(PeerSource.from_json(source), self._settings)
         return {"notes": [*notes, *self._copied()]}
 
     def do_warm_up(self) -> dict[str, Any]:
-        """Run the first epoch of a new loader."""
         start = time.perf_counter()
         batches = self._epoch()
         first = next(batches)
@@ -128,7 +123,6 @@ class PeerWorker:
         }
 
     def do_endure(self, epochs: int) -> dict[str, Any]:
-        """Run epochs and return the memory after each, see ``usage.unshared_memory``."""
         memory = []
         for _ in range(epochs):
             for batch in self._epoch():
@@ -137,7 +131,6 @@ class PeerWorker:
         return {"memory": memory}
 
     def do_state(self, scratch: str, steps: int) -> dict[str, Any]:
-        """Return the samples of the first batches of an epoch, and the state after them or None."""
         peer, batches = self._required(), self._epoch()
         seen = [number for batch in islice(batches, steps) for number in sample_numbers(batch)]
         return {"state": peer.state(Path(scratch)) if isinstance(peer, ResumablePeer) else None, "seen": seen}
@@ -165,7 +158,6 @@ class PeerWorker:
         return self._peer
 
     def _epoch(self) -> Iterator[Any]:
-        """Return the batches of one epoch, on the device of the comparison."""
         batches = self._required().epoch()
         if self._settings.device == "cpu":
             return batches
@@ -176,7 +168,6 @@ class PeerWorker:
         return [] if alone else ["leaves batches on the CPU: PyTorch copies them to the GPU"]
 
     def _touch(self, batch: Any) -> int:
-        """Return the number of samples of a batch; read some values, which waits until it is made."""
         if self._name not in TEXT_PEERS:
             return _read(batch)
         ids, mask = batch

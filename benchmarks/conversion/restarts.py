@@ -8,10 +8,8 @@ The photographs have the size and quality of ImageNet's, made from those of ``--
 
 from __future__ import annotations
 
-import shutil
-import statistics
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,39 +17,31 @@ import numpy as np
 import stoker
 from stoker import _native
 from stoker.augment import RandomResizedCrop, compile_image
-from stoker.benchmarks.comparison.photographs import make_imagenet_like, photographs_in, replicate
+from stoker.benchmarks.comparison.photographs import make_imagenet_like, replicate
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import INDEX_NAME
 
-from ..measuring import make_parser
+from ..measuring import costs_in_turns, make_parser, show_costs
 
 _COPIES = 512
 _SCALES = ((0.08, 1.0), (0.25, 1.0), (0.05, 0.4))
 """Shares of the area: of torchvision's default crops, and of the large and the small crops of DINO."""
 
 
-def measure_conversion(files: Path, scratch: Path, rounds: int) -> dict[bool, Dataset]:
-    """Print rates and sizes; return the dataset without and with restart markers."""
-    number = len(photographs_in(files))
-    seconds: dict[bool, list[float]] = {False: [], True: []}
-    for _ in range(rounds):
-        for restarts, taken in seconds.items():
-            target = scratch / str(restarts)
-            shutil.rmtree(target, ignore_errors=True)
-            began = time.perf_counter()
-            stoker.convert(files, target, storage=stoker.ImageStorage(restarts=restarts))
-            taken.append(time.perf_counter() - began)
-    datasets = {restarts: stoker.open(scratch / str(restarts)) for restarts in seconds}
-    payloads = {restarts: int(one.column("length").sum()) for restarts, one in datasets.items()}
-    index = {restarts: (one.path / INDEX_NAME).stat().st_size for restarts, one in datasets.items()}
-    rates = {restarts: number / statistics.median(taken) for restarts, taken in seconds.items()}
-    print(f"conversion: {rates[False]:,.0f} images/s, with restart markers {rates[True]:,.0f}")
-    print(
-        f"bytes of an image: {payloads[False] / number:,.0f}, with restart markers "
-        f"{payloads[True] / number:,.0f} ({payloads[True] / payloads[False]:.4f})"
-    )
-    print(f"bytes of its row in the index: {index[False] / number:.0f} and {index[True] / number:.0f}")
-    return datasets
+def measure_conversion(files: Path, scratch: Path, rounds: int) -> Dataset:
+    """Print rates and sizes; return the dataset with restart markers."""
+
+    def convert(name: str) -> int:
+        storage = stoker.ImageStorage(restarts=name == "restarts")
+        return stoker.convert(files, scratch / name, overwrite=True, storage=storage).written
+
+    names = ("plain", "restarts")
+    show_costs(costs_in_turns({name: partial(convert, name) for name in names}, rounds), "conversion")
+    for name in names:
+        dataset = stoker.open(scratch / name)
+        payload, index = dataset.column("length").mean(), (dataset.path / INDEX_NAME).stat().st_size
+        print(f"{name}: {payload:,.0f} bytes of an image, {index / len(dataset):.0f} of its row in the index")
+    return dataset
 
 
 def measure_crops(dataset: Dataset) -> None:
@@ -86,8 +76,7 @@ def main() -> None:
             photographs = scratch / "photographs"
             make_imagenet_like(args.source, photographs)
         replicate(photographs, scratch / "files", _COPIES)
-        datasets = measure_conversion(scratch / "files", scratch, args.rounds)
-        measure_crops(datasets[True])
+        measure_crops(measure_conversion(scratch / "files", scratch, args.rounds))
 
 
 if __name__ == "__main__":

@@ -104,7 +104,6 @@ class PreparedBatches:
         self.images = len(order)
 
     def run(self, pool: _native.Pool, buffers: _native.BufferPool) -> Cost:
-        """Run one pass over all batches, with three in flight, and return the seconds of the whole pass."""
         began, cpu_began = time.perf_counter(), time.process_time()
         in_flight: deque[tuple[_native.Job, npt.NDArray[np.uint8]]] = deque()
         for batch in self.batches:

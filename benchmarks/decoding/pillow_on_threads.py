@@ -54,7 +54,6 @@ class _Kind:
     options: dict[str, Any]  # Options of Pillow's encoder
 
     def stored(self, image: Image.Image) -> Image.Image:
-        """The photograph as it is stored."""
         if self.mode == "I;16":
             return Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 257)
         image = image.convert("RGB")
@@ -64,14 +63,12 @@ class _Kind:
         return image.quantize(256) if self.mode == "P" else image.convert(self.mode)
 
     def write(self, image: Image.Image, target: Path) -> None:
-        """Write the photograph as it is stored."""
         if self.suffix == "npy":
             np.save(target, np.asarray(self.stored(image)))
         else:
             self.stored(image).save(target, **self.options)
 
     def opened(self, data: bytes) -> Image.Image:
-        """Open a stored image; NumPy reads arrays."""
         file = io.BytesIO(data)
         return Image.fromarray(np.load(file)) if self.suffix == "npy" else Image.open(file)
 

@@ -37,6 +37,26 @@ class Scale:
     times: Times  # Deadlines and estimates
 
 
+_TIMES: Mapping[str, tuple[tuple[float, float], ...]] = {
+    "machine": ((90, 15), (50, 15), (60, 3)),
+    "data": ((120, 30), (50, 25), (120, 10)),
+    "smoke": ((60, 9), (22, 9), (60, 5)),
+    "decode": ((120, 50), (40, 18), (90, 9)),
+    "loader": ((75, 15), (26, 12), (75, 10)),
+    "tests": ((180, 150), (70, 60), (270, 150)),
+    "overlap": ((200, 75), (100, 40), (150, 60)),
+    "corrupt": ((90, 20), (40, 20), (90, 20)),
+    "fork": ((90, 12), (40, 12), (90, 8)),
+    "switch": ((90, 10), (40, 10), (90, 8)),
+    "long_run": ((120, 45), (60, 25), (120, 20)),
+}
+"""Deadlines and estimates of steps at the scales "full", "short" and "rehearsal"."""
+
+
+def _times(scale: int) -> Times:
+    return {name: times[scale] for name, times in _TIMES.items()}
+
+
 _FULL = Scale(
     images=2048,
     batch_size=256,
@@ -49,19 +69,21 @@ _FULL = Scale(
     networks=("resnet18", "resnet50"),
     compiles=True,
     tests=150,
-    times={
-        "machine": (90, 15),
-        "data": (120, 30),
-        "smoke": (60, 9),
-        "decode": (120, 50),
-        "loader": (75, 15),
-        "tests": (180, 150),
-        "overlap": (200, 75),
-        "corrupt": (90, 20),
-        "fork": (90, 12),
-        "switch": (90, 10),
-        "long_run": (120, 45),
-    },
+    times=_times(0),
+)
+_REHEARSAL = Scale(
+    images=256,
+    batch_size=8,
+    side=64,
+    seconds=1.0,
+    rounds=3,
+    loads=(0.0, 0.65, 1.0),
+    threads=(1, 2),
+    long_run=40,
+    networks=("resnet18",),
+    compiles=False,
+    tests=240,
+    times=_times(2),
 )
 SCALES = {
     "full": _FULL,
@@ -75,59 +97,20 @@ SCALES = {
         long_run=400,
         networks=("resnet50",),
         tests=60,
-        times={
-            "machine": (50, 15),
-            "data": (50, 25),
-            "smoke": (22, 9),
-            "decode": (40, 18),
-            "loader": (26, 12),
-            "tests": (70, 60),
-            "overlap": (100, 40),
-            "corrupt": (40, 20),
-            "fork": (40, 12),
-            "switch": (40, 10),
-            "long_run": (60, 25),
-        },
+        times=_times(1),
     ),
-    "rehearsal": Scale(
-        images=256,
-        batch_size=8,
-        side=64,
-        seconds=1.0,
-        rounds=3,
-        loads=(0.0, 0.65, 1.0),
-        threads=(1, 2),
-        long_run=40,
-        networks=("resnet18",),
-        compiles=False,
-        tests=240,
-        times={
-            "machine": (60, 3),
-            "data": (120, 10),
-            "smoke": (60, 5),
-            "decode": (90, 9),
-            "loader": (75, 10),
-            "tests": (270, 150),
-            "overlap": (150, 60),
-            "corrupt": (90, 20),
-            "fork": (90, 8),
-            "switch": (90, 8),
-            "long_run": (120, 20),
-        },
-    ),
-    "tiny": Scale(
+    "rehearsal": _REHEARSAL,
+    "tiny": replace(
+        _REHEARSAL,
         images=24,
-        batch_size=8,
         side=32,
         seconds=0.01,
         rounds=1,
         loads=(1.0,),
         threads=(1,),
         long_run=9,
-        networks=("resnet18",),
-        compiles=False,
         tests=2,
-        times=dict.fromkeys(_FULL.times, (120, 5)),
+        times=dict.fromkeys(_TIMES, (120, 5)),
     ),
 }
 """All scales by name: "full" and "short" for a GPU, "rehearsal" for two CPU cores, "tiny" for tests."""
@@ -208,71 +191,58 @@ class Context:
 
     @classmethod
     def from_json(cls, text: str) -> Context:
-        """The context that :meth:`to_json` wrote."""
         device, scale, *paths = json.loads(text)
         return cls(device, scale, *map(Path, paths))
 
     def to_json(self) -> str:
-        """The context as a text, for the command line of a step."""
         return json.dumps([str(value) for value in asdict(self).values()])
 
     @property
     def scale(self) -> Scale:
-        """Sizes of the run."""
         return SCALES[self.scale_name]
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the device is a GPU."""
         return self.device != "cpu"
 
     @property
     def gpu_number(self) -> int:
-        """CUDA's number of the GPU."""
         return int(self.device.partition(":")[2] or 0)
 
     @property
     def photographs(self) -> Path:
-        """Folder of the photographs, with one folder for each class."""
         return self.root / _PHOTOGRAPHS
 
     @property
     def tests(self) -> Path:
-        """Folder of the tests on a GPU."""
         return self.root / _TESTS
 
     def made(self, name: str) -> Path:
-        """A dataset, or another file or folder that the step "data" makes, by its name."""
         found = self.results().get("data", {}).get("found", {}).get(name)
         if not found:
             raise Refused("the datasets were not made")
         return self.work / str(found)
 
     def results(self) -> dict[str, Any]:
-        """Results of the steps so far, by name."""
         steps: dict[str, Any] = json.loads(self.results_file.read_text())["steps"]
         return steps
 
     def decoding(self) -> dict[str, Any]:
-        """The best way to decode so far, see :func:`best_decoding`."""
         best = best_decoding(self.results())
         if best is None:
             raise Refused("no way to decode has passed the smoke test")
         return best
 
     def dali_options(self) -> stoker.DaliOptions:
-        """Options of the DALI engine for the best way to decode."""
         import stoker
 
         best = self.decoding()
         return stoker.DaliOptions(region_decode=best["region"], hw_decoder_load=best["load"])
 
     def write(self, found: dict[str, Any]) -> None:
-        """Write the results of the step so far."""
         write_json(Path(os.environ["STEP_RESULT"]), found)
 
     def wait(self) -> None:
-        """Wait for the GPU."""
         if self.on_gpu:
             import torch
 

@@ -99,14 +99,12 @@ class ResultsFile:
                 break
 
     def add(self, name: str, result: dict[str, Any]) -> None:
-        """Add the result of a step, or replace it."""
         self.steps[name] = result
         for file in self._paths:
             if file is not None:
                 write_json(file, {**self._about, "runs": self._runs, "steps": self.steps})
 
     def is_final(self, name: str) -> bool:
-        """Whether a step has succeeded, so that it is not run again."""
         return self.steps.get(name, {}).get("outcome") == "done"
 
 

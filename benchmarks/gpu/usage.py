@@ -58,7 +58,6 @@ class GpuUsage:
         return found
 
     def _open(self, number: int) -> Any:
-        """NVML with the handle of a GPU, or None."""
         try:
             nvml = ctypes.CDLL("libnvidia-ml.so.1")
         except OSError:
@@ -75,7 +74,6 @@ class GpuUsage:
             self.sample()
 
     def sample(self) -> None:
-        """Note the use at this time."""
         use, memory = _Utilization(), _Memory()
         jpeg, period = ctypes.c_uint(), ctypes.c_uint()
         if not self._nvml.nvmlDeviceGetUtilizationRates(self._handle, ctypes.byref(use)):

@@ -15,7 +15,9 @@ _OFFSET = 255 * np.array(MEAN, np.float32)[:, None, None]
 _SCALE = 1 / (255 * np.array(STD, np.float32)[:, None, None])
 
 
-def random_resized_crop(rng: random.Random, height: int, width: int) -> tuple[int, int, int, int]:
+def random_resized_crop(
+    rng: random.Random, height: int, width: int, scale: tuple[float, float] = SCALE
+) -> tuple[int, int, int, int]:
     """Draw a box (top, left, height, width) inside an image, pixels.
 
     The distribution is that of ``RandomResizedCrop.make_params`` in torchvision.transforms.v2: a uniform
@@ -23,7 +25,7 @@ def random_resized_crop(rng: random.Random, height: int, width: int) -> tuple[in
     allowed ratio.
     """
     for _ in range(_ATTEMPTS):
-        area = height * width * rng.uniform(*SCALE)
+        area = height * width * rng.uniform(*scale)
         ratio = math.exp(rng.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
         crop_width = round(math.sqrt(area * ratio))
         crop_height = round(math.sqrt(area / ratio))

@@ -19,11 +19,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 import stoker
+from stoker._native import crc32c
 from stoker.augment import RandomResizedCrop, compile_image
-from stoker.benchmarks.storage.synthetic import make_dataset
-from stoker.pipeline.commands.console import human_bytes, out, table
+from stoker.formats.dataset.index import Index, write_index
+from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.files import file_digest
+from stoker.pipeline.commands.console import out, table
 from stoker.pipeline.order.orders import BlockShuffle, FullShuffle, Order
 from stoker.pipeline.order.schedule import OrderedSteps
 
@@ -36,6 +40,62 @@ BATCH = 64
 SAMPLE_BYTES = 110_000  # the mean of the photographs of ImageNet
 SHARD_BYTES = 4_000_000_000  # the default, 256 MB, would make more shards than a process may map
 SMALL_SHARD_BYTES = 16_000_000  # for the cost of a shard
+
+
+_KEY = "samples/000000000000.jpg"
+_CLASSES = 1000
+
+
+def make_synthetic(folder: Path, rows: int, sample_bytes: int, shard_bytes: int) -> Path:
+    """Write the manifest and the index of a dataset whose payloads are ``sample_bytes`` zeros."""
+    folder.mkdir(parents=True)
+    per_shard = shard_bytes // sample_bytes
+    row = np.arange(rows, dtype=np.int64)
+    columns = {
+        "shard": (row // per_shard).astype(np.int32),
+        "record": row % per_shard,
+        "offset": row % per_shard * sample_bytes,
+        "length": np.full(rows, sample_bytes, np.int64),
+        "crc": np.full(rows, crc32c(bytes(sample_bytes)), np.uint32),
+        "key": _keys(row),
+        "codec": np.zeros(rows, np.uint8),
+        "height": np.full(rows, 1, np.int32),
+        "width": np.full(rows, sample_bytes // 3, np.int32),
+        "orientation": np.ones(rows, np.uint8),
+        "label": row % _CLASSES,
+    }
+    path = folder / INDEX_NAME
+    write_index(path, columns)
+    shards = []
+    count = -(-rows // per_shard)
+    for number in range(count):
+        records = min(per_shard, rows - number * per_shard)
+        name = f"shard-{number:05d}-of-{count:05d}.tfrecord"
+        with (folder / name).open("xb") as file:
+            file.truncate(records * sample_bytes)
+        # No benchmark compares this digest.
+        shards.append(Shard(name, records * sample_bytes, records, "crc32c:00000000"))
+    manifest = Manifest(
+        container="tfrecord",
+        sample_type="image",
+        columns=Index.open(path).types,
+        shards=tuple(shards),
+        index=IndexFile(rows, path.stat().st_size, file_digest(path)),
+        classes=tuple(f"class {number}" for number in range(_CLASSES)),
+    )
+    (folder / MANIFEST_NAME).write_text(manifest.to_json())
+    return folder
+
+
+def _keys(row: npt.NDArray[np.int64]) -> pa.Array:
+    """Return names of one length, made without a Python string for each."""
+    text = np.tile(np.frombuffer(_KEY.encode(), np.uint8), (len(row), 1))
+    first = _KEY.index("0")
+    for digit in range(12):
+        text[:, first + 11 - digit] = row // 10**digit % 10 + ord("0")
+    starts = np.arange(len(row) + 1, dtype=np.int64) * len(_KEY)
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(text)]
+    return pa.Array.from_buffers(pa.large_string(), len(row), buffers)
 
 
 def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, Any]]:
@@ -90,7 +150,7 @@ def measure_rows(rows: int, shard_bytes: int, scratch: Path) -> dict[str, Any]:
 
     Each time is the least of three new processes, which start without the index in the page cache.
     """
-    folder = make_dataset(scratch / f"{rows}-{shard_bytes}", rows, SAMPLE_BYTES, shard_bytes)
+    folder = make_synthetic(scratch / f"{rows}-{shard_bytes}", rows, SAMPLE_BYTES, shard_bytes)
     runs = []
     for _ in range(3):
         evict([folder / "index.arrow"])
@@ -154,26 +214,11 @@ def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any
     return line
 
 
-def _show_order(figures: list[dict[str, Any]]) -> None:
-    printed = table(
-        f"order of {BILLION:,} samples, {RANKS:,} ranks", "start, ms", "resume, ms", "batch, ms", "kB"
-    )
-    for row in figures:
-        times = (f"{1e3 * row[f'{name}_seconds']:.2f}" for name in ("start", "resume", "batch"))
-        printed.add_row(row["order"], *times, f"{row['bytes'] / 1e3:.0f}")
-    out.print(printed)
-
-
-def _show_rows(figures: list[dict[str, Any]]) -> None:
-    names = ("open", "loader", "first_batch", "resume")
-    printed = table("rows", "shards", "index", *(f"{name}, ms" for name in names), "private")
-    for row in figures:
-        shown = [
-            f"{1e3 * seconds:.2f}" if (seconds := row.get(f"{n}_seconds")) is not None else "" for n in names
-        ]
-        label = f"{row['rows']:,}{' (extrapolated)' if row.get('extrapolated') else ''}"
-        sizes = human_bytes(row["index_bytes"]), *shown, human_bytes(row["private_bytes"])
-        printed.add_row(label, f"{row['shards']:,}", *sizes)
+def _show(title: str, rows: list[dict[str, Any]]) -> None:
+    printed = table(title, *rows[0])
+    for row in rows:
+        values = (row.get(name, "") for name in rows[0])
+        printed.add_row("", *(f"{one:,.5g}" if isinstance(one, float) else str(one) for one in values))
     out.print(printed)
 
 
@@ -187,7 +232,7 @@ def main() -> None:
         print(json.dumps(_child(args.child)))
         return
     document: dict[str, Any] = {"machine": describe(allowed_cores()), "order": measure_order()}
-    _show_order(document["order"])
+    _show(f"order of {BILLION:,} samples, {RANKS:,} ranks", document["order"])
     with tempfile.TemporaryDirectory(prefix="stoker-scale-") as scratch:
         sizes = [
             (args.rows // 10, SHARD_BYTES),
@@ -196,7 +241,7 @@ def main() -> None:
         ]
         measured = [measure_rows(*size, Path(scratch)) for size in sizes]
     document["rows"] = [*measured, _extrapolate(*measured)]
-    _show_rows(document["rows"])
+    _show("opening and starting", document["rows"])
     write_json(args.json, document)
 
 

@@ -6,8 +6,8 @@
 Each sampler makes two epochs of batches from the lengths of GSM8K's answers, padded to the longest sequence
 of the batch; buckets of Stoker are padded to their boundary. There are eight buckets, and batches of 32. Each
 sampler has its best documented settings; tf.data gets the optimal boundaries of Stoker. Rates are samples per
-second, the best of the rounds; only Grain moves tokens, too. The rules of GluonNLP are written here again,
-because its package can no longer be installed.
+second, the best of the rounds; only Grain moves tokens, too. The rules of GluonNLP and fairseq are written
+here again, because GluonNLP can no longer be installed, and fairseq not beside a current PyTorch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from stoker.benchmarks.text.fairseq_rules import fairseq_batches
 from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import (
     FixedBucketSampler,
@@ -133,9 +132,28 @@ def hugging_face(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
 
 
 def fairseq(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
-    """Yield the batches of fairseq of as many tokens on average."""
-    batches = partial(fairseq_batches, lengths, int(batch_size * lengths.mean()), 8)
-    yield Entry("fairseq 0.12.2, max_tokens", batches)
+    """Yield the batches of fairseq of as many tokens on average, by its rules."""
+    # fairseq 0.12.2: ``LanguagePairDataset.ordered_indices`` sorts a permutation by length,
+    # ``batch_by_size_vec`` fills batches up to ``--max-tokens``, in numbers of samples that are multiples of
+    # ``--required-batch-size-multiple``, and ``EpochBatchIterator`` shuffles the batches.
+    max_tokens, multiple = int(batch_size * lengths.mean()), 8
+
+    def epoch(number: int) -> Batches:
+        draw = np.random.RandomState(number)
+        order = draw.permutation(len(lengths))
+        order = order[np.argsort(lengths[order], kind="mergesort")]
+        batches, start = [], 0
+        while start < len(order):
+            end = start + 1
+            while end < len(order) and (end + 1 - start) * lengths[order[end]] <= max_tokens:
+                end += 1
+            if end < len(order):
+                end = start + max((end - start) // multiple * multiple, (end - start) % multiple)
+            batches.append(order[start:end])
+            start = end
+        return [batches[at] for at in draw.permutation(len(batches))]
+
+    yield Entry("fairseq 0.12.2, max_tokens", epoch)
 
 
 def tf_data(lengths: Lengths, batch_size: int) -> Iterator[Entry]:

@@ -8,7 +8,7 @@ prints the accuracies on held-out photographs:
 
 from __future__ import annotations
 
-import math
+import random
 import statistics
 import tempfile
 from collections.abc import Callable, Iterable
@@ -22,13 +22,12 @@ from torch import nn
 
 import stoker
 from stoker.augment import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
-from stoker.benchmarks.peers.base import MEAN, STD
 
 from ..measuring import allowed_cores, describe, make_parser, write_json
+from ..peers.pixels import normalised, random_resized_crop
 
 IMAGE_SIZE = 112
 _SCALE = (0.35, 1.0)
-_MEAN, _STD = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
 
 
 def make_network(num_classes: int) -> nn.Module:
@@ -108,57 +107,46 @@ def stoker_loaders(
 class PhotoFolder(torch.utils.data.Dataset[tuple[torch.Tensor, int]]):
     """Images of a folder with one directory for each class, decoded and augmented with Pillow."""
 
-    def __init__(self, root: str | Path, size: int, *, scale: tuple[float, float], training: bool) -> None:
+    def __init__(self, root: str | Path, *, training: bool) -> None:
         classes = sorted(folder.name for folder in Path(root).iterdir() if folder.is_dir())
         self._files = [
             (file, label)
             for label, name in enumerate(classes)
             for file in sorted(Path(root, name).glob("*.jpg"))
         ]
-        self._size = size
-        self._scale = scale
         self._training = training
 
     def __len__(self) -> int:
         return len(self._files)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        """Return a normalised image, (3, size, size) float32, and its class."""
         file, label = self._files[index]
         image = Image.open(file).convert("RGB")
-        image = self._random_crop(image) if self._training else self._centre_crop(image)
-        pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).float() / 255
-        return (pixels - _MEAN) / _STD, label
+        image = _random_crop(image) if self._training else _centre_crop(image)
+        return torch.from_numpy(normalised(np.asarray(image))), label
 
-    def _random_crop(self, image: Image.Image) -> Image.Image:
-        width, height = image.size
-        box = (0, 0, width, height)
-        for _ in range(10):
-            u = torch.rand(4).tolist()
-            area = width * height * (self._scale[0] + (self._scale[1] - self._scale[0]) * u[0])
-            ratio = math.exp(math.log(3 / 4) + (math.log(4 / 3) - math.log(3 / 4)) * u[1])
-            w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-            if 0 < w <= width and 0 < h <= height:
-                left, top = int(u[2] * (width - w + 1)), int(u[3] * (height - h + 1))
-                box = (left, top, left + w, top + h)
-                break
-        crop = image.crop(box).resize((self._size, self._size), Image.Resampling.BILINEAR)
-        return crop.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if torch.rand(()) < 0.5 else crop
 
-    def _centre_crop(self, image: Image.Image) -> Image.Image:
-        width, height = image.size
-        shorter = self._size * 8 // 7
-        scale = shorter / min(width, height)
-        resized = image.resize((int(width * scale), int(height * scale)), Image.Resampling.BILINEAR)
-        left, top = round((resized.width - self._size) / 2), round((resized.height - self._size) / 2)
-        return resized.crop((left, top, left + self._size, top + self._size))
+def _random_crop(image: Image.Image) -> Image.Image:
+    draws = random.Random(int(torch.randint(1 << 31, ())))  # noqa: S311 - crops, not secrets
+    top, left, height, width = random_resized_crop(draws, image.height, image.width, _SCALE)
+    crop = image.crop((left, top, left + width, top + height))
+    resized = crop.resize((IMAGE_SIZE, IMAGE_SIZE), Image.Resampling.BILINEAR)
+    return resized.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if draws.random() < 0.5 else resized
+
+
+def _centre_crop(image: Image.Image) -> Image.Image:
+    scale = IMAGE_SIZE * 8 // 7 / min(image.size)
+    size = int(image.width * scale), int(image.height * scale)
+    resized = image.resize(size, Image.Resampling.BILINEAR)
+    left, top = (round((side - IMAGE_SIZE) / 2) for side in size)
+    return resized.crop((left, top, left + IMAGE_SIZE, top + IMAGE_SIZE))
 
 
 def torch_loaders(train_set: str | Path, held_out: str | Path, batch_size: int, seed: int) -> tuple[Any, Any]:
     """Return DataLoaders of torch with Pillow for training and for evaluation."""
     generator = torch.Generator().manual_seed(seed)
     training = torch.utils.data.DataLoader(
-        PhotoFolder(train_set, IMAGE_SIZE, scale=_SCALE, training=True),
+        PhotoFolder(train_set, training=True),
         batch_size=batch_size,
         shuffle=True,
         drop_last=True,
@@ -166,9 +154,7 @@ def torch_loaders(train_set: str | Path, held_out: str | Path, batch_size: int, 
         persistent_workers=True,
         generator=generator,
     )
-    evaluation = torch.utils.data.DataLoader(
-        PhotoFolder(held_out, IMAGE_SIZE, scale=_SCALE, training=False), batch_size=batch_size
-    )
+    evaluation = torch.utils.data.DataLoader(PhotoFolder(held_out, training=False), batch_size=batch_size)
     return training, evaluation
 
 

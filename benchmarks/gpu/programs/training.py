@@ -33,7 +33,6 @@ class Measured:
 
     @property
     def rate(self) -> float:
-        """Images per second."""
         return round(self.images / self.seconds, 1)
 
 
