@@ -61,10 +61,12 @@ def make_parser(
     return parser
 
 
-def run_module(module: str, *arguments: object) -> Any:
+def run_module(module: str, *arguments: object, **environment: str) -> Any:
     """Return the JSON that a module prints when a new process runs it."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    variables = {**os.environ, **environment}
+    done = subprocess.run(command, env=variables, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)
 
 
 def report(line: str) -> None:

@@ -2,19 +2,16 @@
 
     python -m stoker.benchmarks.decoding.jpeg_decoders PHOTOS [--whole | --size 224 --scale 0.08 1]
 
-One thread decodes the regions that RandomResizedCrop(224) draws, in two processes that take turns: one with
-``STOKER_JPEG=turbo``. ``--size 96 --scale 0.05 0.4`` are the small views of DINO; with ``--size 64`` most
-regions are decoded at half their size. ``stoker.benchmarks.comparison.photographs`` makes photographs like
-ImageNet's. The result is printed as JSON: medians of microseconds of processor time an image.
+One thread decodes the regions that RandomResizedCrop(224) draws, in processes that take turns: every other
+one with ``STOKER_JPEG=turbo``. ``--size 96 --scale 0.05 0.4`` are the small views of DINO; with ``--size 64``
+most regions are decoded at half their size. ``stoker.benchmarks.comparison.photographs`` makes photographs
+like ImageNet's. The result is printed as JSON: medians of microseconds of processor time an image.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections import deque
@@ -38,12 +35,13 @@ from stoker.augment import (
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.base import pack
 
-from ..measuring import Cost, make_parser
+from ..measuring import make_parser, run_module
 
 _LEAST = 256
 _SIZE = 224
 _BATCH = 64
 _IN_FLIGHT = 3
+_PASSES = 3
 _NO_LIMIT = 1 << 40
 
 
@@ -103,8 +101,8 @@ class PreparedBatches:
             self.batches.append((samples, pack(_native.PARAMETER_COLUMNS, params)))
         self.images = len(order)
 
-    def run(self, pool: _native.Pool, buffers: _native.BufferPool) -> Cost:
-        began, cpu_began = time.perf_counter(), time.process_time()
+    def run(self, pool: _native.Pool, buffers: _native.BufferPool) -> None:
+        """Run one pass over all batches, with three in flight."""
         in_flight: deque[tuple[_native.Job, npt.NDArray[np.uint8]]] = deque()
         for batch in self.batches:
             in_flight.append(self._submit(pool, buffers, batch))
@@ -112,7 +110,6 @@ class PreparedBatches:
                 _finish(in_flight)
         while in_flight:
             _finish(in_flight)
-        return Cost(time.perf_counter() - began, time.process_time() - cpu_began)
 
     def _submit(
         self,
@@ -157,50 +154,32 @@ WORKLOADS: dict[str, Callable[[bytes], Encoded]] = {
 }
 
 
-def work(files: list[Path], workload: str, crop: Transform) -> None:
-    """Print the processor time of a pass for each line of standard input."""
+def measure_decoder(files: list[Path], workload: str, crop: Transform) -> dict[str, Any]:
+    """Return the name of this process's decoder, and its microseconds of processor time an image."""
     with tempfile.TemporaryDirectory() as folder:
-        batches = PreparedBatches(
-            [WORKLOADS[workload](file.read_bytes()) for file in files], _LEAST, Path(folder), crop
-        )
+        images = [WORKLOADS[workload](file.read_bytes()) for file in files]
+        batches = PreparedBatches(images, _LEAST, Path(folder), crop)
         pool, buffers = _native.Pool(1), _native.BufferPool(4)
         batches.run(pool, buffers)
-        print(_native.jpeg_decoder(), flush=True)
-        for _ in sys.stdin:
-            seconds = batches.run(pool, buffers).cpu_seconds
-            print(1e6 * seconds / batches.images, flush=True)
+        began = time.process_time()
+        for _ in range(_PASSES):
+            batches.run(pool, buffers)
+        seconds = (time.process_time() - began) / _PASSES
+    return {"decoder": _native.jpeg_decoder(), "microseconds": 1e6 * seconds / batches.images}
 
 
-def measure(photos: Path, workload: str, rounds: int, options: list[str]) -> dict[str, float]:
+def compare(photos: Path, workload: str, rounds: int, options: list[str]) -> dict[str, float]:
     """Return the medians of both decoders, and of the ratios of their rounds."""
-    command = [sys.executable, "-m", __spec__.name, str(photos), "--workloads", workload, "--work", *options]
-    workers = [
-        subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "STOKER_JPEG": decoder},
-            text=True,
-        )
-        for decoder in ("turbo", "stoker")
-    ]
-
-    def ask(worker: subprocess.Popen[str]) -> float:
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        worker.stdin.write("\n")
-        worker.stdin.flush()
-        return float(worker.stdout.readline())
-
-    names = [worker.stdout.readline().strip() for worker in workers if worker.stdout is not None]
-    times = [[ask(worker) for worker in workers] for _ in range(rounds)]
-    for worker in workers:
-        worker.communicate()
-    milliseconds = {
-        name: round(statistics.median(column), 1)
-        for name, column in zip(names, zip(*times, strict=True), strict=True)
-    }
-    return {**milliseconds, "ratio": round(statistics.median(turbo / own for turbo, own in times), 2)}
+    arguments = [photos, "--workloads", workload, "--work", *options]
+    times: list[dict[str, float]] = []
+    for _ in range(rounds):
+        found = [
+            run_module(__spec__.name, *arguments, STOKER_JPEG=decoder) for decoder in ("turbo", "stoker")
+        ]
+        times.append({one["decoder"]: one["microseconds"] for one in found})
+    medians = {name: round(statistics.median(one[name] for one in times), 1) for name in times[0]}
+    turbo, own = times[0]
+    return {**medians, "ratio": round(statistics.median(one[turbo] / one[own] for one in times), 2)}
 
 
 def main() -> None:
@@ -218,10 +197,10 @@ def main() -> None:
     if args.work:
         size = (args.size, args.size)
         crop = Resize(size) if args.whole else RandomResizedCrop(args.size, scale=tuple(args.scale))
-        work(sorted(args.photos.rglob("*.jpg")), args.workloads[0], crop)
+        print(json.dumps(measure_decoder(sorted(args.photos.rglob("*.jpg")), args.workloads[0], crop)))
         return
     options = ["--size", str(args.size), "--scale", *map(str, args.scale), *["--whole"] * args.whole]
-    results = {name: measure(args.photos, name, args.rounds, options) for name in args.workloads}
+    results = {name: compare(args.photos, name, args.rounds, options) for name in args.workloads}
     print(json.dumps(results, indent=2))
 
 

@@ -214,11 +214,13 @@ def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any
     return line
 
 
-def _show(title: str, rows: list[dict[str, Any]]) -> None:
-    printed = table(title, *rows[0])
-    for row in rows:
-        values = (row.get(name, "") for name in rows[0])
-        printed.add_row("", *(f"{one:,.5g}" if isinstance(one, float) else str(one) for one in values))
+def _show(title: str, columns: list[dict[str, Any]]) -> None:
+    """Print a row for each quantity, and a column for each measurement, named by its first value."""
+    first, *names = columns[0]
+    printed = table(title, *(f"{one[first]:,}" if first == "rows" else one[first] for one in columns))
+    for name in names:
+        values = (one.get(name) for one in columns)
+        printed.add_row(name, *("" if value is None else f"{value:,.5g}" for value in values))
     out.print(printed)
 
 

@@ -1,43 +1,39 @@
 """A comparison of Stoker's samplers and packing with those of other libraries, on the same lengths.
 
-    pip install transformers torch tensorflow-cpu lhotse grain     # missing libraries are left out
-    python -m stoker.benchmarks.text.sampler_comparison [--batch-size 32] [--rounds 3]
+    pip install transformers torch tensorflow-cpu     # missing libraries are left out
+    python -m stoker.benchmarks.text.sampler_comparison [--batch-size 32]
 
 Each sampler makes two epochs of batches from the lengths of GSM8K's answers, padded to the longest sequence
 of the batch; buckets of Stoker are padded to their boundary. There are eight buckets, and batches of 32. Each
-sampler has its best documented settings; tf.data gets the optimal boundaries of Stoker. Rates are samples per
-second, the best of the rounds; only Grain moves tokens, too. The rules of GluonNLP and fairseq are written
-here again, because GluonNLP can no longer be installed, and fairseq not beside a current PyTorch.
+sampler has its best documented settings; tf.data gets the optimal boundaries of Stoker. The rules of GluonNLP
+and fairseq are written here again, because GluonNLP can no longer be installed, and fairseq not beside a
+current PyTorch.
 """
 
 from __future__ import annotations
 
-import argparse
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 
-from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import (
     FixedBucketSampler,
     SortedBucketSampler,
-    StreamingPacker,
     TokenBudgetSampler,
     bucket_boundaries,
     pack,
 )
-from stoker.bucketing.reports import effective_partners, intraclass_correlation, lag1_autocorrelation
+from stoker.bucketing.reports import effective_partners
 from stoker.bucketing.samplers import BatchSampler
 
 from ..measuring import make_parser
+from .gsm8k import gsm8k_lengths
 
 Lengths = npt.NDArray[np.int64]
 Batches = list[npt.NDArray[np.int64]]
@@ -54,6 +50,7 @@ class Entry:
     name: str  # Library and sampler
     epoch: Callable[[int], Batches]  # Returns the batches of an epoch, as rows
     width: Callable[[int], int] = int  # Returns the padded length of a batch, from its longest length
+    capacity: int | None = None  # Tokens of a packed row, which is a batch here
 
 
 def stoker(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
@@ -174,129 +171,50 @@ def tf_data(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
     yield Entry(f"tf.data {version('tensorflow-cpu')}, bucket_by_...", epoch)
 
 
-def lhotse(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
-    """Yield DynamicBucketingSampler, with a token as a second of audio."""
-    from lhotse import CutSet, MonoCut
-    from lhotse.dataset import DynamicBucketingSampler
-
-    cuts = CutSet.from_cuts(
-        MonoCut(id=str(row), start=0, duration=float(length), channel=0)
-        for row, length in enumerate(lengths.tolist())
-    ).to_eager()
+def packed(lengths: Lengths, _: int) -> Iterator[Entry]:
+    """Yield rows of several sequences, by Stoker."""
 
     def epoch(number: int) -> Batches:
-        sampler = DynamicBucketingSampler(
-            cuts, max_cuts=batch_size, num_buckets=NUM_BUCKETS, shuffle=True, seed=number, drop_last=False
-        )
-        return [np.array([int(cut.id.split("-")[0]) for cut in batch]) for batch in sampler]
-
-    yield Entry(f"Lhotse {version('lhotse')}, DynamicBucketing", epoch)
-
-
-def stoker_packing(lengths: Lengths, _: int) -> Iterator[Entry]:
-    """Yield packing of a whole epoch, and of a stream of a shuffled epoch."""
-
-    def offline(number: int) -> Batches:
         plan = pack(lengths, CAPACITY, seed=0, epoch=number)
         return np.split(plan.rows, plan.offsets[1:-1])
 
-    def stream(number: int) -> Batches:
-        order = np.random.default_rng(number).permutation(len(lengths))
-        pairs = zip(order.tolist(), lengths[order].tolist(), strict=True)
-        return [packed.rows for packed in StreamingPacker(CAPACITY).stream(pairs)]
-
-    yield Entry("Stoker, best fit decreasing", offline)
-    yield Entry("Stoker, stream, buffer 256", stream)
+    yield Entry(f"Stoker, rows of {CAPACITY} tokens", epoch, capacity=CAPACITY)
 
 
-def grain_packing(lengths: Lengths, _: int) -> Iterator[Entry]:
-    """Yield the packings of Grain on a shuffled epoch, with 30 and 256 open rows; tokens are row numbers."""
-    import grain
-    from grain.experimental import BestFitPackIterDataset, FirstFitPackIterDataset
-
-    def epoch(number: int, packing: type, bins: int) -> Batches:
-        samples = (
-            grain.MapDataset.source(range(len(lengths)))
-            .seed(number)
-            .shuffle()
-            .map(lambda row: {"row": np.full(int(lengths[row]), row, np.int32)})
-            .to_iter_dataset()
-        )
-        packed = packing(samples, length_struct={"row": CAPACITY}, num_packing_bins=bins)
-        return [np.unique(one["row"][one["row_segment_ids"] > 0]).astype(np.int64) for one in packed]
-
-    for name, packing in (("first fit", FirstFitPackIterDataset), ("best fit", BestFitPackIterDataset)):
-        for bins in (30, 256):
-            yield Entry(
-                f"Grain {version('grain')}, {name}, {bins} rows", partial(epoch, packing=packing, bins=bins)
-            )
+def measured(entry: Entry, lengths: Lengths) -> str:
+    """Return a line of text: steps, padding, and partners of a sample in two epochs."""
+    epochs = [entry.epoch(number) for number in (0, 1)]
+    assert sorted(np.concatenate(epochs[0]).tolist()) == list(range(len(lengths))), entry.name
+    padded = sum(entry.capacity or len(rows) * entry.width(int(lengths[rows].max())) for rows in epochs[0])
+    batch = np.zeros((2, len(lengths)), np.int64)
+    for belongs, batches in zip(batch, epochs, strict=True):
+        for number, rows in enumerate(batches):
+            belongs[rows] = number
+    padding = 100 * (1 - lengths.sum() / padded)
+    return f"{entry.name:<44} {len(epochs[0]):>6} {padding:>9.2f} {effective_partners(*batch):>9.0f}"
 
 
-def measured(entry: Entry, lengths: Lengths, rounds: int, *, capacity: int | None) -> str:
-    """Return a line of text: steps, padding, shapes, randomness, rate."""
-    batches, following = entry.epoch(0), entry.epoch(1)
-    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths))), entry.name
-    sizes = np.array([len(rows) for rows in batches])
-    rows = np.concatenate(batches)
-    widths = [entry.width(int(lengths[one].max())) for one in batches]
-    padded = sum(capacity or size * width for size, width in zip(sizes.tolist(), widths, strict=True))
-    shapes = 1 if capacity else len(set(zip(sizes.tolist(), widths, strict=True)))
-    belongs = np.zeros((2, len(lengths)), np.int64)
-    for epoch, made in zip(belongs, (batches, following), strict=True):
-        for number, members in enumerate(made):
-            epoch[members] = number
-    correlation = intraclass_correlation(lengths[rows], np.repeat(np.arange(len(sizes)), sizes))
-    lag = lag1_autocorrelation(np.array([lengths[one].mean() for one in batches]))
-    seconds = math.inf
-    for number in range(rounds):
-        begun = perf_counter()
-        entry.epoch(2 + number)
-        seconds = min(seconds, perf_counter() - begun)
-    return (
-        f"{entry.name:<44} {len(batches):>6} {100 * (1 - lengths.sum() / padded):>9.2f} {shapes:>7}"
-        f" {correlation:>7.3f} {lag:>7.3f} {effective_partners(*belongs):>9.0f}"
-        f" {len(lengths) / seconds:>12,.0f}"
-    )
-
-
-def print_entries(
-    peer: Callable[[Lengths, int], Iterator[Entry]],
-    lengths: Lengths,
-    arguments: argparse.Namespace,
-    *,
-    capacity: int | None,
-) -> None:
+def print_entries(peer: Callable[[Lengths, int], Iterator[Entry]], lengths: Lengths, batch_size: int) -> None:
     """Print the lines of one library, or the reason why there are none."""
     try:
-        for entry in peer(lengths, arguments.batch_size):
-            print(measured(entry, lengths, arguments.rounds, capacity=capacity), flush=True)
+        for entry in peer(lengths, batch_size):
+            print(measured(entry, lengths), flush=True)
     except (ImportError, PackageNotFoundError) as error:
         print(f"{peer.__name__:<44} not measured: {error}")
 
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__, rounds=3)
+    parser = make_parser(__doc__)
     parser.add_argument("--batch-size", type=int, default=32)
-    arguments = parser.parse_args()
+    batch_size = parser.parse_args().batch_size
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     warnings.simplefilter("ignore")
     lengths = gsm8k_lengths("answer")
-    header = (
-        f"{'':<44} {'steps':>6} {'padding %':>9} {'shapes':>7} {'icc':>7} {'lag 1':>7} {'partners':>9}"
-        f" {'samples/s':>12}"
-    )
-    tables = {
-        f"batches of {arguments.batch_size}": (
-            None,
-            (stoker, gluonnlp, hugging_face, fairseq, tf_data, lhotse),
-        ),
-        f"packed rows of {CAPACITY} tokens": (CAPACITY, (stoker_packing, grain_packing)),
-    }
-    for title, (capacity, peers) in tables.items():
-        print(f"\nGSM8K answers, {len(lengths):,} lengths, {title}\n{header}")
-        for peer in peers:
-            print_entries(peer, lengths, arguments, capacity=capacity)
+    print(f"GSM8K answers, {len(lengths):,} lengths, batches of {batch_size}")
+    print(f"{'':<44} {'steps':>6} {'padding %':>9} {'partners':>9}")
+    for peer in (stoker, gluonnlp, hugging_face, fairseq, tf_data, packed):
+        print_entries(peer, lengths, batch_size)
 
 
 if __name__ == "__main__":

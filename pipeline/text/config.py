@@ -17,7 +17,6 @@ from stoker.errors import ConfigError
 
 from ..execution.pipeline import ColumnSpec, batch_type
 from ..options import Ranks
-from ..order.orders import Order
 from ..order.sampling import Repeated, Sampler, SampleSource, make_loader_order, value_dtype
 from .arrays import ArrayMaker, Mask, array_names, column_names, default_batchify, fit_mask, probe_arrays
 from .batching import BatchingConfig
@@ -116,14 +115,33 @@ def make_config(
     kind: Labels = labels if isinstance(labels, str) else "causal"
     order = make_loader_order(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
     if isinstance(batchify, PreferencePairs):
-        fields = _pair_fields(batchify, dataset, fields)
+        if fields is not None and tuple(fields) != tuple(batchify.fields):
+            raise ConfigError(
+                f"PreferencePairs takes the fields {', '.join(batchify.fields)}, found {', '.join(fields)}",
+                path=dataset.path,
+                hint="Leave out fields, or give PreferencePairs(fields=...).",
+            )
+        fields = batchify.fields  # in the order of their planned lengths
     too_long = batching.too_long if batching.stream is None else "split"
     reader = TokenReader(dataset, fields, dtype, too_long, verify=verify)
     fitted = fit_mask(mask, dataset, reader.fields, batching)
-    if isinstance(batchify, PreferencePairs) and batchify.value is None:
-        batchify = replace(batchify, value=reader.pad_id)
-    pairs = batchify if isinstance(batchify, PreferencePairs) else None
-    planner = _make_planner(batching, reader, order, world_size, pairs or fitted)
+    pairs = None
+    if isinstance(batchify, PreferencePairs):
+        batchify = pairs = replace(batchify, value=reader.pad_id) if batchify.value is None else batchify
+    if batching.stream is None:
+        planned_lengths = getattr(pairs or fitted, "planned_lengths", None)
+        planner = TextPlanner(
+            batching,
+            reader.lengths,
+            order,
+            world_size,
+            special_tokens=sum(reader.special_tokens),
+            planned_lengths=planned_lengths and partial(planned_lengths, packs=batching.pack is not None),
+        )
+    else:
+        from .streams import StreamPlanner
+
+        planner = StreamPlanner(batching, reader.lengths, order, world_size)
     if batchify is not None and kind != "causal":
         raise ConfigError(
             "labels has no effect beside batchify", hint="Give it to the batchify function: Pad(labels=...)."
@@ -151,42 +169,6 @@ def make_config(
         arrays=arrays,
         columns=names,
         batch_type=batch_type(names),
-    )
-
-
-def _pair_fields(
-    batchify: PreferencePairs, dataset: SampleSource, fields: Sequence[str] | None
-) -> Sequence[str]:
-    """The fields of preference pairs, in the order of their planned lengths."""
-    if fields is not None and tuple(fields) != tuple(batchify.fields):
-        raise ConfigError(
-            f"PreferencePairs takes the fields {', '.join(batchify.fields)}, found {', '.join(fields)}",
-            path=dataset.path,
-            hint="Leave out fields, or give PreferencePairs(fields=...).",
-        )
-    return batchify.fields
-
-
-def _make_planner(
-    batching: BatchingConfig,
-    reader: TokenReader,
-    order: Order,
-    world_size: int,
-    lengthens: Mask | PreferencePairs | None,
-) -> TextPlanner:
-    if batching.stream is not None:
-        from .streams import StreamPlanner
-
-        return StreamPlanner(batching, reader.lengths, order, world_size)
-    planned_lengths = getattr(lengthens, "planned_lengths", None)
-    packs = batching.pack is not None
-    return TextPlanner(
-        batching,
-        reader.lengths,
-        order,
-        world_size,
-        special_tokens=sum(reader.special_tokens),
-        planned_lengths=planned_lengths and partial(planned_lengths, packs=packs),
     )
 
 
