@@ -81,6 +81,8 @@ class Unfinished:
                 path=self.name,
                 hint="Run the interrupted command once more, or start afresh with overwrite=True.",
             )
+        if overwrite and unfinished is not None:
+            self._remove_plan()  # no later call may resume it once a part of it is gone
         self._remove_half_published()
         if not appends:  # else the files of the dataset stay
             self._make_room(overwrite=overwrite, remains=was_writer)
@@ -100,6 +102,9 @@ class Unfinished:
     def _read_plan(self) -> bytes | None:
         path = self.folder / _PLAN
         return path.read_bytes() if path.exists() else None
+
+    def _remove_plan(self) -> None:
+        remove(self.folder / _PLAN)
 
     def _resume(self) -> None:
         for attempt in self.folder.glob("attempt-*"):

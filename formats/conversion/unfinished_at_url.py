@@ -17,8 +17,17 @@ from pathlib import Path
 
 from stoker.errors import DatasetError
 
-from ..dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, STATE_NAME, Manifest, published_names
-from ..dataset.versions import is_of_version
+from ..dataset.manifest import (
+    INDEX_NAME,
+    MANIFEST_NAME,
+    MOST_MANIFEST_BYTES,
+    SKIPPED_NAME,
+    STATE_NAME,
+    TOKENIZER_NAME,
+    Manifest,
+    published_names,
+)
+from ..dataset.versions import SHA256_NAME, is_of_version
 from ..files import remove
 from ..remote.store import Store
 from ..threads import thread_map
@@ -29,6 +38,7 @@ from .shard import ShardContext, ShardResult, shard_files, write_shard
 from .unfinished import REPLACE, Unfinished, files_of_shards
 
 _PLAN = f"{STATE_NAME}/plan.json"
+_RETIRED = ".retired.json"
 _CONCURRENT = 16  # small files that are fetched, or shards that are renamed
 
 
@@ -71,8 +81,20 @@ class UnfinishedAtUrl(Unfinished):
         self.folder.mkdir()
         self._store.write(_PLAN, plan)
 
+    def _remove_plan(self) -> None:
+        self._store.remove(_PLAN)
+
+    def _remove_half_published(self) -> None:
+        state = self._store.child(STATE_NAME)
+        names = [file.name for file in state.files()]
+        for ending in (_RETIRED, f".{MANIFEST_NAME}"):
+            for name in names:
+                dataset = self._store.child(name.removesuffix(ending))
+                if name.endswith(ending) and dataset.status(MANIFEST_NAME) is None:
+                    _remove_dataset(dataset, state.read(name))
+
     def _make_room(self, *, overwrite: bool, remains: bool) -> None:
-        """Remove the dataset that is replaced: its manifest first, then its shards."""
+        """Remove the dataset that is replaced. Its manifest goes first, and names its files in the state."""
         for split in self.plan.splits:
             dataset = self._store.child(split)
             content = dataset.read_if_there(MANIFEST_NAME, most=MOST_MANIFEST_BYTES + 1)
@@ -80,13 +102,9 @@ class UnfinishedAtUrl(Unfinished):
                 continue
             if not overwrite:
                 raise DatasetError("there is a dataset already", path=dataset.url, hint=REPLACE)
+            self._store.write(f"{STATE_NAME}/{split}{_RETIRED}", content)
             dataset.remove(MANIFEST_NAME)
-            for file in dataset.files():
-                if is_of_version(file.name):
-                    dataset.remove(file.name)
-            with suppress(DatasetError):
-                for name in files_of_shards(Manifest.from_bytes(content)):
-                    dataset.remove(name)
+            _remove_dataset(dataset, content)
 
     def maker(self) -> Callable[..., ShardResult]:
         return partial(_make_shard, self._store.url)
@@ -145,6 +163,9 @@ class UnfinishedAtUrl(Unfinished):
         """Make the datasets here, without their shards; rename the shards there, and upload the rest."""
         folders = super()._publish(outputs)
         stores = {split: self._store.child(split) for split in folders}
+        # First of all, for they name the files that another plan removes if this one is interrupted.
+        for split, folder in folders.items():
+            self._store.upload(Path(folder) / MANIFEST_NAME, f"{STATE_NAME}/{split}.{MANIFEST_NAME}")
         for output in outputs:
             self._rename_shards(output)
             for file in sorted(Path(folders[output.split]).iterdir()):
@@ -178,3 +199,13 @@ class UnfinishedAtUrl(Unfinished):
         super().discard()
         if not self._ended:
             self._store.remove(STATE_NAME)
+
+
+def _remove_dataset(dataset: Store, content: bytes) -> None:
+    """Remove the files that the content of a manifest names, and those beside them."""
+    names = [file.name for file in dataset.files() if is_of_version(file.name)]
+    names += [INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, SHA256_NAME]
+    with suppress(DatasetError):
+        names += files_of_shards(Manifest.from_bytes(content))
+    for name in names:
+        dataset.remove(name)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import itertools
 import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from helpers.options import convert_options, text_options
 
 import stoker
 from stoker.errors import DatasetError, SourceError, StorageError
+from stoker.formats.remote.store import Store
 from stoker.formats.sources.source_reader import SkippedError, read_source_file
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -128,6 +131,41 @@ def test_a_dataset_that_is_being_replaced_has_no_manifest(
                 photos, "memory://bucket/out", overwrite=True, storage=stoker.ImageStorage(shards=2)
             )
     assert not memory.exists("/bucket/out/dataset.json")
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_another_conversion_at_a_url_leaves_nothing_of_one_interrupted_while_it_published(
+    photos: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, container: Any
+) -> None:
+    def convert(folder: str, shards: int) -> None:
+        options = {"format": container, "val": "20%", "shards": shards, "num_threads": 1}
+        stoker.convert(photos, f"memory://bucket/{folder}", overwrite=True, **convert_options(options))
+
+    def interrupted(method: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: Any) -> None:
+            nonlocal calls
+            calls -= 1
+            if calls == 0:
+                raise KeyboardInterrupt
+            method(*args)
+
+        return call
+
+    convert("expected", 2)
+    for at in itertools.count(1):
+        convert("out", 5)
+        calls = at
+        with monkeypatch.context() as patch:
+            for name in ("move", "remove", "upload", "write"):
+                patch.setattr(Store, name, interrupted(getattr(Store, name)))
+            with suppress(KeyboardInterrupt):
+                convert("out", 3)
+        if calls > 0:
+            break
+        convert("out", 2)
+        assert stored(memory, "/bucket/out") == stored(memory, "/bucket/expected"), f"interrupted at call {at}"
+        memory.rm("/bucket/out", recursive=True)
+    assert at > 20
 
 
 def test_a_dataset_at_a_url_is_not_replaced_without_overwrite(photos: Path, memory: Any) -> None:
