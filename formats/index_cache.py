@@ -118,7 +118,6 @@ def _make_for_this_process(make: Callable[[Path], None]) -> Path:
 
 
 def _evict(newest: Path) -> None:
-    """Remove the least recently used indexes, until the others are within the limits."""
     kept = total = 0
     for index in cached_indexes():
         kept, total = kept + 1, total + index.bytes

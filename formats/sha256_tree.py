@@ -55,7 +55,6 @@ def data_tree(dataset: Dataset, *, again: bool = False, num_threads: int | None 
 
 
 def _leaves_of_conversion(dataset: Dataset) -> list[str] | None:
-    """Return the leaves that the conversion kept; None if one is missing."""
     if isinstance(dataset, CachedDataset):
         location, content = dataset.remote.store.url, dataset.remote.store.read_if_there(SHA256_NAME)
     else:

@@ -6,6 +6,7 @@ import heapq
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -15,11 +16,27 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from stoker._native import bands_match, crc32c
 from stoker.arguments import check_progress
-from stoker.errors import CorruptRecordError, DatasetError
+from stoker.errors import (
+    ConfigError,
+    CorruptRecordError,
+    DatasetError,
+    DecodeError,
+    StaleIndexError,
+    StokerError,
+)
 
-from .containers.container import Container, Record, Sidecar, find_container
-from .dataset.index import Index, open_index
+from .codecs.codec import CODECS, MAX_PIXELS, Codec
+from .codecs.decode import decode_rgb
+from .codecs.header import open_mask, read_header
+from .codecs.npy import decode_npy
+from .containers.container import Record, Sidecar, find_container
+from .containers.external import image_header
+from .containers.image_record import FeatureNames, LeftOutError
+from .dataset.annotations import MASK_COLUMNS, from_columns, is_object_column
+from .dataset.columns import ListColumn, range_columns
+from .dataset.index import NO_CHECKSUM, Index, Samples, open_index
 from .dataset.manifest import IndexFile, Manifest, Shard
 from .dataset.versions import (
     load_version,
@@ -30,7 +47,7 @@ from .dataset.versions import (
     with_sha256,
 )
 from .files import file_digest, file_digests, open_regular, read_at
-from .sample_checks import RecordClasses, row_problems
+from .in_place.class_names import ClassNames, Contradiction, LabelName, names_in
 from .threads import bounded_map, check_threads
 
 _Check = tuple[int, Callable[[], list["Problem"]]]  # number of rows, and the check
@@ -71,7 +88,6 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no problem."""
         return self.found == 0
 
 
@@ -135,9 +151,9 @@ class _Version:
     """A version of a dataset, and the parts of it that are checked."""
 
     folder: Path  # The dataset's folder
-    manifest: Manifest  # The manifest of the version
+    manifest: Manifest
     files: list[Path]  # Data file of every shard
-    index: Index | None  # Its index; None if it cannot be used
+    index: Index | None  # None if it cannot be used
     problems: list[Problem]  # Problems of manifest and index
     rows: Sequence[range] = ()  # Rows of the index to check, as ranges
     shards: Sequence[int] = ()  # Numbers of the shards to check
@@ -165,37 +181,31 @@ def _checked_versions(folder: Path, last: Manifest, *, earlier: bool) -> tuple[l
 
 def _version(folder: Path, manifest: Manifest, later: list[_Version], words: str) -> _Version:
     """Return a version with the rows and shards that no later one has; its problems start with ``words``."""
-    index, problems = _open_index(folder, manifest, words)
     later_shards = {shard for version in later for shard in version.manifest.shards}
     shards = [number for number, shard in enumerate(manifest.shards) if shard not in later_shards]
-    rows: list[range] = []
-    if index is not None:
-        later_ids = [_record_ids(version.index) for version in later if version.index is not None]
-        ids = np.concatenate([np.empty(0, np.int64), *later_ids])
-        new = np.isin(_record_ids(index), ids, invert=True)
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], new, [False]))))
-        rows = [range(start, stop) for start, stop in edges.reshape(-1, 2).tolist()]
-    return _Version(folder, manifest, manifest.data_files(folder), index, problems, rows, shards)
-
-
-def _record_ids(index: Index) -> npt.NDArray[np.int64]:
-    """Return (N,) int64, a number for shard and record of each row, the same in all versions."""
-    shard, record = index.column("shard"), index.column("record")
-    return np.asarray((shard.astype(np.int64) << 40) + record)
-
-
-def _open_index(folder: Path, manifest: Manifest, words: str) -> tuple[Index | None, list[Problem]]:
+    index, problems, rows = None, [], list[range]()
     try:
         index = open_index(folder, manifest)
         if manifest.sample_type == "image":
             index.check_sizes()
-        differing = _differing_digest(folder / manifest.index.file, manifest.index)
-        message = f"{words}the index is not the one of the manifest: its {differing} differs"
-        return index, [Problem(message)] if differing else []
+        if differing := _differing_digest(folder / manifest.index.file, manifest.index):
+            problems.append(f"the index is not the one of the manifest: its {differing} differs")
     except OSError as error:
-        return None, [Problem(f"{words}the index cannot be read: {error}")]
+        problems.append(f"the index cannot be read: {error}")
     except DatasetError as error:
-        return None, [Problem(f"{words}{error.message}")]
+        index, problems = None, [error.message]
+    if index is not None:
+        later_ids = [_record_ids(version.index) for version in later if version.index is not None]
+        new = np.isin(_record_ids(index), np.concatenate([np.empty(0, np.int64), *later_ids]), invert=True)
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], new, [False]))))
+        rows = [range(start, stop) for start, stop in edges.reshape(-1, 2).tolist()]
+    found = [Problem(f"{words}{problem}") for problem in problems]
+    return _Version(folder, manifest, manifest.data_files(folder), index, found, rows, shards)
+
+
+def _record_ids(index: Index) -> npt.NDArray[np.int64]:
+    shard, record = index.column("shard"), index.column("record")
+    return np.asarray((shard.astype(np.int64) << 40) + record)
 
 
 def _differing_digest(path: Path, stated: Shard | IndexFile) -> str:
@@ -212,31 +222,31 @@ def _sort_key(problem: Problem) -> tuple[str, int, str]:
     return problem.shard or "", -1 if problem.record is None else problem.record, problem.key or ""
 
 
-def _checks(dataset: _Version, classes: RecordClasses, decode: bool) -> Iterator[_Check]:
+def _checks(version: _Version, classes: RecordClasses, decode: bool) -> Iterator[_Check]:
     """Return tasks with their numbers of rows; checks of files lie between, so that progress is even."""
-    count = len(dataset.shards)
+    count = len(version.shards)
     of_files = (
-        (i / count, (0, partial(_verify_file, dataset, number, classes)))
-        for i, number in enumerate(dataset.shards)
+        (i / count, (0, partial(_verify_file, version, number, classes)))
+        for i, number in enumerate(version.shards)
     )
-    index = dataset.index
-    of_rows = iter(()) if index is None else _row_checks(dataset, index, decode)
+    of_rows = iter(()) if version.index is None else _row_checks(version, version.index, decode)
     merged: Iterator[tuple[float, _Check]] = heapq.merge(of_files, of_rows, key=itemgetter(0))
     return (check for _, check in merged)
 
 
-def _row_checks(dataset: _Version, index: Index, decode: bool) -> Iterator[tuple[float, _Check]]:
+def _row_checks(version: _Version, index: Index, decode: bool) -> Iterator[tuple[float, _Check]]:
+    decode = decode and version.manifest.sample_type == "image"
     step = _ROWS_DECODED if decode else _ROWS
-    for run in dataset.rows:
+    for run in version.rows:
         for start in range(run.start, run.stop, step):
             rows = range(start, min(start + step, run.stop))
-            yield start / len(index), (len(rows), partial(_verify_rows, dataset, index, rows, decode))
+            checked = _Rows(index, version.files, rows, version.manifest, decode)
+            yield start / len(index), (len(rows), checked.verify)
 
 
-def _verify_file(dataset: _Version, number: int, classes: RecordClasses) -> list[Problem]:
+def _verify_file(version: _Version, number: int, classes: RecordClasses) -> list[Problem]:
     """Check the size, the digest and the framing of a data file, and the sidecar files of its shard."""
-    manifest, file = dataset.manifest, dataset.files[number]
-    shard = manifest.shards[number]
+    shard, file = version.manifest.shards[number], version.files[number]
     problems = []
     try:
         with open_regular(file) as (_, size):
@@ -244,11 +254,9 @@ def _verify_file(dataset: _Version, number: int, classes: RecordClasses) -> list
         if size != shard.bytes:
             return [Problem(f"the file has {size} bytes where the manifest says {shard.bytes}", shard.name)]
         if differing := _differing_digest(file, shard):
-            problems.append(
-                Problem(f"the file is not as it was written: its {differing} differs", shard.name)
-            )
-        add = partial(classes.add, number)
-        problems += _verify_records(dataset.folder, find_container(manifest.container), file, shard, add)
+            message = f"the file is not as it was written: its {differing} differs"
+            problems.append(Problem(message, shard.name))
+        problems += _verify_records(version, file, shard, partial(classes.add, number))
     except CorruptRecordError as error:
         problems.append(Problem(error.message, shard.name, error.record))
     except OSError as error:
@@ -257,9 +265,10 @@ def _verify_file(dataset: _Version, number: int, classes: RecordClasses) -> list
 
 
 def _verify_records(
-    folder: Path, container: Container, file: Path, shard: Shard, add: Callable[[Record], None]
+    version: _Version, file: Path, shard: Shard, add: Callable[[Record], None]
 ) -> Iterator[Problem]:
     """Count the records of a data file, give each to ``add``, and compare the sidecar files with them."""
+    container = find_container(version.manifest.container)
     count = 0
     entries: dict[Sidecar, list[bytes]] = {sidecar: [] for sidecar in container.sidecars}
     for record in container.scan(file):
@@ -270,36 +279,232 @@ def _verify_records(
     if count != shard.records:
         yield Problem(f"{count} records where the manifest says {shard.records}", shard.name)
     for sidecar, lines in entries.items():
-        path = folder / sidecar.name(shard.name, external=shard.path is not None)
-        if not _is_content(path, b"".join(lines)):
-            words = f"the {sidecar.suffix} file, which {sidecar.reader} reads, does not fit the shard"
-            yield Problem(words, shard.name)
+        path = version.folder / sidecar.name(shard.name, external=shard.path is not None)
+        expected = b"".join(lines)
+        with suppress(FileNotFoundError), open_regular(path) as (descriptor, size):  # Stoker does not need it
+            if size != len(expected) or read_at(descriptor, 0, size) != expected:
+                words = f"the {sidecar.suffix} file, which {sidecar.reader} reads, does not fit the shard"
+                yield Problem(words, shard.name)
 
 
-def _is_content(path: Path, expected: bytes) -> bool:
-    """Return whether a sidecar file has this content or does not exist, as Stoker does not need it."""
-    try:
-        with open_regular(path) as (descriptor, size):
-            return size == len(expected) and read_at(descriptor, 0, size) == expected
-    except FileNotFoundError:
-        return True
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of an index, whose payloads, masks, labels and objects are checked.
 
+    The checks yield the position of a row among these rows, and its problem.
+    """
 
-def _verify_rows(dataset: _Version, index: Index, rows: range, decode: bool) -> list[Problem]:
-    """Check payloads, masks, labels and objects of some rows."""
-    manifest = dataset.manifest
-    decode = decode and manifest.sample_type == "image"
-    problems = row_problems(index, dataset.files, rows, manifest, decode=decode)
-    shards = dict(enumerate(shard.name for shard in manifest.shards))
-    shard, record = index.column("shard"), index.column("record")
-    return [
-        Problem(message, shards.get(int(shard[row])), int(record[row]), _key(index, row))
-        for row, message in ((rows[i], message) for i, message in sorted(problems))
-    ]
+    index: Index
+    files: list[Path]  # Data file of every shard
+    rows: range
+    manifest: Manifest
+    decode: bool  # Whether images and masks are decoded as well
 
+    def verify(self) -> list[Problem]:
+        shards = dict(enumerate(shard.name for shard in self.manifest.shards))
+        shard, record = self.index.column("shard"), self.index.column("record")
+        is_listing = find_container(self.manifest.container).payload_files is not None
+        payloads = self._listed_files() if is_listing else self._payloads()
+        problems = []
+        for i, message in sorted(chain(payloads, self._labels(), self._objects())):
+            row, key = self.rows[i], None
+            with suppress(DatasetError):
+                key = self.index.keys([row])[0]
+            problems.append(Problem(message, shards.get(int(shard[row])), int(record[row]), key))
+        return problems
 
-def _key(index: Index, row: int) -> str | None:
-    try:
-        return index.keys([row])[0]
-    except DatasetError:
+    def _payloads(self) -> Iterator[tuple[int, str]]:
+        images: Samples | None = None
+        bands: npt.NDArray[np.uint32] | None = None
+        try:
+            bands = self.index.bands(self.rows)
+            images = self.index.samples(self.rows) if self.decode else None
+        except StaleIndexError as error:
+            yield 0, error.message
+
+        def check_payload(data: bytes, i: int) -> str | None:
+            if bands is not None and bands[i].any() and not bands_match(data, bands[i]):
+                return "the checksums of its bands in the index do not match"
+            return None if images is None else _image_problem(data, images, i)
+
+        def check_mask(data: bytes, i: int) -> str | None:
+            return (
+                None if images is None else mask_problem(data, (int(images.height[i]), int(images.width[i])))
+            )
+
+        yield from self._damaged("payload", ("offset", "length", "crc"), check_payload)
+        if "mask_offset" in self.index.types:
+            yield from self._damaged("mask", tuple(MASK_COLUMNS), check_mask)
+        for name in self.manifest.arrays:
+            yield from self._damaged(f"array {name!r}", range_columns(name), lambda data, i: None)
+
+    def _damaged(
+        self, what: str, byte_range: tuple[str, ...], check: Callable[[bytes, int], str | None]
+    ) -> Iterator[tuple[int, str]]:
+        """Yield each row whose bytes are damaged, or have a problem that ``check`` finds."""
+        shard, *ranges = (
+            self.index.column(name)[self.rows.start : self.rows.stop] for name in ("shard", *byte_range)
+        )
+        for number in np.unique(shard).tolist():
+            at = np.flatnonzero(shard == number).tolist()
+            if not 0 <= number < len(self.files):
+                if what == "payload":
+                    yield from ((i, f"the index names shard {number} of {len(self.files)}") for i in at)
+                continue
+            try:
+                with open_regular(self.files[number]) as (descriptor, size):
+                    for i in at:
+                        offset, length, crc = (int(column[i]) for column in ranges)
+                        if offset < 0 or length < 0 or offset + length > size:
+                            yield i, "the index points outside the shard"
+                            continue
+                        data = read_at(descriptor, offset, length)
+                        if crc not in (NO_CHECKSUM, crc32c(data)):
+                            yield i, f"the {what}'s checksum does not match"
+                        elif message := check(data, i):
+                            yield i, message
+            except OSError as error:
+                if error.filename is None:  # the check of the file reports one that cannot be opened
+                    yield at[0], f"the file cannot be read: {error}"
+
+    def _listed_files(self) -> Iterator[tuple[int, str]]:
+        """Yield the problems of images in files of their own, which may have changed since."""
+        payloads = find_container(self.manifest.container).payload_files
+        assert payloads is not None, "the container is a listing"
+        try:
+            samples = self.index.samples(self.rows)
+        except StaleIndexError as error:
+            yield 0, error.message
+            return
+        for i, shard in enumerate(samples.shard.tolist()):
+            if not 0 <= shard < len(self.files):
+                yield i, f"the index names shard {shard} of {len(self.files)}"
+                continue
+            try:
+                data = payloads.read(self.files[shard], int(samples.offset[i]), int(samples.length[i]))
+            except OSError as error:
+                yield i, f"the file cannot be read: {error}"
+                continue
+            if self.decode and (message := _image_problem(data, samples, i)):
+                yield i, message
+
+    def _labels(self) -> Iterator[tuple[int, str]]:
+        arrow_type, classes = self.index.types.get("label", ""), len(self.manifest.classes)
+        if not classes:
+            return
+        if arrow_type == "int64":
+            labels = self.index.column("label")[self.rows.start : self.rows.stop]
+            owner = np.arange(len(self.rows))
+        elif arrow_type.startswith("large_list"):
+            try:
+                lists = self.index.lists("label").take(self.rows)
+            except ValueError as error:
+                yield 0, f"the labels in the index are damaged: {error}"
+                return
+            labels, owner = lists.values, np.repeat(np.arange(len(self.rows)), lists.counts)
+        else:
+            return
+        for i in np.flatnonzero((labels < 0) | (labels >= classes)):
+            yield int(owner[i]), f"label {labels[i]} is none of the {classes} classes"
+
+    def _objects(self) -> Iterator[tuple[int, str]]:
+        types = self.index.types.items()
+        try:
+            columns = {name: self.index.lists(name) for name, kind in types if is_object_column(name, kind)}
+        except DatasetError as error:
+            yield 0, error.message
+            return
+        for i, row in enumerate(self.rows if columns else ()):
+            if message := self._object_problem(columns, row):
+                yield i, message
+
+    def _object_problem(self, columns: dict[str, ListColumn], row: int) -> str | None:
+        classes = len(self.manifest.classes)
+        try:
+            of_row = {name: column.take([row]) for name, column in columns.items()}
+            objects = from_columns(of_row, 1, len(self.manifest.annotations.keypoints))
+            height, width = (int(self.index.column(name)[row]) for name in ("height", "width"))
+        except (ValueError, DatasetError) as error:
+            return f"the objects in the index contradict each other: {error}"
+        if classes and ((objects.labels < 0) | (objects.labels >= classes)).any():
+            return f"an object has a label outside the {classes} classes"
+        low, high = objects.boxes[:, :2], objects.boxes[:, 2:]
+        if not ((low >= 0) & (low < high) & (high <= (width, height))).all():
+            return f"an object has an empty box, or one that leaves the image of {width} x {height} pixels"
+        pixels = height * width
+        if any(len(runs) and int(runs.sum(dtype=np.int64)) != pixels for runs in objects.runs or ()):
+            return f"an object has run lengths that do not fill {width} x {height} pixels"
         return None
+
+
+def _image_problem(data: bytes, images: Samples, i: int) -> str | None:
+    height, width = int(images.height[i]), int(images.width[i])
+    if (codec := CODECS[Codec(images.codec[i])]).is_raw:
+        fits = any(len(data) == height * width * count for count in codec.bytes_of_pixel)
+        return None if fits else f"{len(data)} bytes are not {height} x {width} pixels"
+    try:
+        header = read_header(data)
+        if header.codec == Codec.NPY:
+            pixels = decode_npy(data, MAX_PIXELS)
+        else:
+            pixels = decode_rgb(data, header.codec, height, width)
+    except DecodeError as error:
+        return f"not decodable: {error.message}"
+    # Pillow's decoders raise almost anything on a damaged image.
+    except Exception as error:
+        return f"not decodable: {error}"
+    stated = (header.codec, header.height, header.width, header.orientation)
+    if stated != (images.codec[i], height, width, images.orientation[i]):
+        return f"the image is {header.width} x {header.height}, not as the index says"
+    if pixels.shape[:2] != (height, width):
+        size = f"{pixels.shape[1]} x {pixels.shape[0]}"
+        return f"the decoded image is {size}, not {width} x {height} as its header says"
+    return None
+
+
+def mask_problem(data: bytes, size: tuple[int, int]) -> str | None:
+    """Return the problem of an intact mask of an image of ``size``, height and width; None if it has none."""
+    try:
+        with open_mask(data) as image:
+            image.load()
+            mask_size, mode = (image.height, image.width), image.mode
+    # Pillow's decoders raise almost anything on a damaged image.
+    except Exception as error:
+        return f"the mask is not decodable: {error}"
+    if mask_size != size:
+        return f"the mask is {mask_size[1]} x {mask_size[0]} where the image is {size[1]} x {size[0]}"
+    return None if mode in ("L", "I;16", "I;16B", "I") else f"the mask has more than one channel: {mode}"
+
+
+class RecordClasses:
+    """The classes that the records of external shards name; several threads add to it.
+
+    Stoker's own records repeat what the index says. Records of other programs may contradict it.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._container = find_container(manifest.container)
+        self._is_enabled = manifest.options.get("made_by") == "index"
+        self._names = FeatureNames()
+        if self._is_enabled:
+            with suppress(ConfigError):  # the manifest has no names that can be read
+                self._names = FeatureNames.from_manifest(manifest.options)
+        self._classes = manifest.classes
+        self._seen: dict[int, dict[LabelName, int]] = {}
+
+    def add(self, shard: int, record: Record) -> None:
+        if not self._is_enabled:
+            return
+        try:
+            sample = self._container.parse_image(record, self._names)
+            image_header(record, sample)
+        except (StokerError, LeftOutError):  # it is not in the index, or the check of its payload reports it
+            return
+        for label_name in names_in(sample):
+            self._seen.setdefault(shard, {}).setdefault(label_name, record.number)
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        names = ClassNames(self._classes)
+        for shard in sorted(self._seen):
+            yield from names.add(shard, self._seen[shard])
+        yield from names.names_of_several_labels()

@@ -77,7 +77,6 @@ def _explain(error: BaseException, work: str, sent: str, fewer: str) -> None:
 
 
 def _start(function: Callable[..., Any], watched: Connection) -> None:
-    """Prepare a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the threads of this package do not survive a fork
     threading.Thread(target=_end_with_parent, args=(watched,), daemon=True).start()

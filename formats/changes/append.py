@@ -88,7 +88,7 @@ def append(
         _check_own_shards(folder, last)
         names = appended_classes(check_classes(classes), last)
         unfinished = folder / _UNFINISHED
-        further = {
+        given: dict[str, Any] = {
             "engine": None if engine == "local" else engine,
             "source_options": source_options,
             "selection": selection,
@@ -96,12 +96,8 @@ def append(
             "columns": columns,
             "parallel": parallel or None,
         }
-        arguments = {
-            "strict": strict,
-            "num_threads": num_threads,
-            "progress": progress,
-            **{name: value for name, value in further.items() if value is not None},
-        }
+        arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        arguments |= {"strict": strict, "num_threads": num_threads, "progress": progress}
         try:
             conversion = _convert_like(last, folder, source, unfinished, classes=names, given=arguments)
             manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished), unfinished)
@@ -192,7 +188,6 @@ def _convert_like(
     classes: tuple[str, ...],
     given: dict[str, Any],
 ) -> Summary:
-    """Convert a source into a new dataset, whose samples get the form that the dataset ``last`` has."""
     # An unfinished conversion of the same source in ``target`` resumes.
     is_text = last.sample_type == "text"
     if wrong := sorted(given.keys() & set(_OF_IMAGES if is_text else _OF_TEXT)):
@@ -208,23 +203,22 @@ def _convert_like(
             hint="Name the folder of one split, such as train/images.",
         )
     options: Mapping[str, Any] = last.options
-    records = options.get("shard_records") or None
     # With overwrite, an unfinished conversion resumes if its source is the same, and is removed otherwise.
     common: dict[str, Any] = {**given, "container": last.container, "overwrite": True}
-    common["shard_size"] = options.get("shard_bytes") or None
+    common["shard_size"], records = options.get("shard_bytes") or None, options.get("shard_records") or None
     if is_text:
         if classes and "label" in given:
             common["classes"] = classes
-        common["storage"] = Storage(shard_records=records)
-        return convert_text(source, target, **{**_text_options(options, folder), **common})
-    common |= _image_options(last, folder, source, classes, given)
-    common["storage"] = ImageStorage(
+        storage = Storage(shard_records=records)
+        return convert_text(source, target, storage=storage, **{**_text_options(options, folder), **common})
+    storage = ImageStorage(
         shard_records=records,
         subsampling=options.get("subsampling"),
         restarts=set(BAND_COLUMNS) <= last.columns.keys(),
         max_pixels=options.get("max_pixels") or MAX_PIXELS,
     )
-    return convert(source, target, **common)
+    common |= _image_options(last, folder, source, classes, given)
+    return convert(source, target, storage=storage, **common)
 
 
 def _image_options(

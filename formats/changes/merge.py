@@ -20,7 +20,7 @@ from ..dataset.versions import (
     SHA256_NAME,
     STAGING_NAME,
     ChangeSummary,
-    first_line,
+    history_content,
     load_version,
     local_folder,
     read_sha256,
@@ -135,7 +135,7 @@ def _publish(
     contents = {
         SKIPPED_NAME: b"".join(_content(part.folder / SKIPPED_NAME) for part in parts),
         TOKENIZER_NAME: _content(parts[0].folder / TOKENIZER_NAME),
-        HISTORY_NAME: first_line(manifest, change),
+        HISTORY_NAME: history_content(manifest, change, manifest.index.rows),
         SHA256_NAME: sha256_content(manifest),
         MANIFEST_NAME: manifest.to_json().encode(),
     }
@@ -166,7 +166,6 @@ def _take_shard(part: Part, shard: Shard, name: str, target: Path, *, copy: bool
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Return whether a shard, a file or a folder of files, got a hard link."""
     try:
         _copy(source, target, os.link)
     except OSError:  # another file system, or one without links; a full disk fails again later
@@ -199,7 +198,6 @@ def _content(file: Path) -> bytes:
 
 
 def _options(parts: list[Part]) -> dict[str, Option]:
-    """Return the options that all datasets have in common."""
     first, *others = (part.manifest.options for part in parts)
     common = {
         name: value

@@ -17,7 +17,7 @@ from stoker.errors import ConfigError, SourceError
 from ..dataset.index import Index, concat_indexes, open_index, write_index
 from ..dataset.manifest import IndexFile, index_name
 from ..dataset.selection import matching
-from ..dataset.versions import ChangeSummary, NextVersion, locked_dataset, publish_version, staging_folder
+from ..dataset.versions import ChangeSummary, locked_dataset, publish_version, staging_folder
 
 _CHUNK = 1 << 20  # rows
 _NOT_FOUND = "key that is not in the dataset"
@@ -82,7 +82,7 @@ def remove(
             name = index_name(last.dataset_version + 1)
             grown = replace(last, index=IndexFile.of(merged, int((~out).sum()), name))
             change = f"remove {' and '.join(changes)}"
-            publish_version(folder, last, NextVersion(grown, merged, change), staging)
+            publish_version(folder, last, grown, index=merged, change=change, added=0, staging=staging)
     version, samples = grown.dataset_version, grown.index.rows
     return ChangeSummary(folder, version, samples, removed=int(out.sum()), skipped=skipped)
 

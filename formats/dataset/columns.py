@@ -57,16 +57,13 @@ class ListColumn:
         return cls(np.frombuffer(lists.buffers()[1], np.int64)[: len(lists) + 1], values)
 
     def to_arrow(self) -> pa.Array:
-        """Return the lists as a large_list array."""
         return pa.LargeListArray.from_arrays(pa.array(self.starts, pa.int64()), pa.array(self.values))
 
     @property
     def counts(self) -> Int64:
-        """(N,) int64, values in each list."""
         return np.diff(self.starts)
 
     def take(self, rows: npt.ArrayLike) -> ListColumn:
-        """Return the lists at ``rows``, (M,) integers, repeats allowed."""
         return take_lists({"": self}, rows)[""]
 
     def grouped(self, counts: npt.ArrayLike) -> ListColumn:
@@ -107,10 +104,7 @@ def number_array(values: npt.NDArray[Any]) -> pa.Array:
 
 
 class Strings:
-    """A column that grows by one string at a time; each takes its bytes and eight more.
-
-    A Python object for each string would take fifty more bytes.
-    """
+    """A column that grows by one string at a time; each takes its bytes and eight more, not fifty."""
 
     def __init__(self) -> None:
         self._text = bytearray()
@@ -120,7 +114,6 @@ class Strings:
         return len(self._ends) - 1
 
     def add(self, text: bytes) -> None:
-        """Add a string, in UTF-8."""
         self._text += text
         self._ends.append(len(self._text))
 
@@ -169,12 +162,11 @@ class ArrayColumn:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all arrays have one shape."""
         return None not in self.shape
 
 
 def range_columns(name: str) -> tuple[str, str, str]:
-    """Return the index columns of offset, length and checksum of an array column."""
+    """Return the index columns that locate the bytes of an array column."""
     return f"{name}_offset", f"{name}_length", f"{name}_crc"
 
 
@@ -225,7 +217,7 @@ the image of the source, after its EXIF orientation; in both, edges of pixels ar
 
 
 class Origin(NamedTuple):
-    """The mapping from a stored image to the image of the source, as its values of :data:`ORIGIN_COLUMNS`."""
+    """The values of :data:`ORIGIN_COLUMNS` for one image."""
 
     height: int
     width: int

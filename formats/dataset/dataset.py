@@ -107,9 +107,8 @@ class Dataset:
 
         position = int(position)
         if self.manifest.sample_type != "image":
-            raise DatasetError(
-                "a sample of text has no image", path=self.path, hint="dataset.read(position) has the tokens."
-            )
+            hint = "dataset.read(position) has the tokens."
+            raise DatasetError("a sample of text has no image", path=self.path, hint=hint)
         at = self.samples([position])
         data = self.read(position)
         try:
@@ -295,11 +294,9 @@ class Dataset:
     def origins(self, positions: npt.ArrayLike) -> Origins:
         """Return the way from stored images back to the images that a conversion has resized."""
         rows = self._to_rows(positions)
-        matrices = np.tile(np.eye(3), (len(rows), 1, 1))
-        names: Collection[str] = ("height", "width")
-        if has_origins(self.manifest.columns):
-            names = ORIGIN_COLUMNS
+        names = ORIGIN_COLUMNS if has_origins(self.manifest.columns) else ("height", "width")
         height, width, *mapping = (self.index.column(name)[rows] for name in names)
+        matrices = np.tile(np.eye(3), (len(rows), 1, 1))
         if mapping:
             matrices[:, 0, 2], matrices[:, 1, 2], matrices[:, 0, 0], matrices[:, 1, 1] = mapping
         return Origins(np.stack((height, width), axis=1).astype(np.int64), matrices)
@@ -334,10 +331,8 @@ class Dataset:
             OSError: The data file cannot be read.
         """
         if name not in self.arrays:
-            known = ", ".join(self.arrays) or "none"
-            raise DatasetError(
-                f"the dataset has no array column {name!r}", path=self.path, hint=f"It has {known}."
-            )
+            hint = f"It has {', '.join(self.arrays) or 'none'}."
+            raise DatasetError(f"the dataset has no array column {name!r}", path=self.path, hint=hint)
         data = self._read(position, range_columns(name), f"array {name!r}")
         try:
             shape = self.index.lists(shape_column(name)).take(self._to_rows([position])).values
@@ -412,23 +407,15 @@ class Dataset:
                 class; ``renumber`` is given without ``classes``, or for a dataset with labels and objects;
                 ``objects`` or ``has`` is given for a dataset without objects.
         """
-        images = (which, where, classes, objects, has)
-        has_choice = any(choice is not None for choice in images)
-        if not has_choice and each is None:
+        if all(choice is None for choice in (which, where, classes, objects, has, each)):
             raise ConfigError("select needs a condition, positions, a mask or classes")
         self._check_selection(classes, renumber, objects, each)
-        if each is not None:
-            chosen = self
-            if has_choice:
-                chosen = self.select(
-                    which, where=where, classes=classes, renumber=renumber, objects=objects, has=has
-                )
-            return chosen._each_object()
-        selection = self if objects is None else self._with_objects(objects)
-        selection = selection if which is None else selection._select(which)
-        selection = selection if where is None else selection._select(_condition(where))
-        selection = selection if has is None else selection._with_classes_of_objects(has)
-        return selection if classes is None else selection._with_classes(classes, renumber=renumber)
+        chosen = self if objects is None else self._with_objects(objects)
+        chosen = chosen if which is None else chosen._select(which)
+        chosen = chosen if where is None else chosen._select(_condition(where))
+        chosen = chosen if has is None else chosen._with_classes_of_objects(has)
+        chosen = chosen if classes is None else chosen._with_classes(classes, renumber=renumber)
+        return chosen if each is None else chosen._each_object()
 
     def _check_selection(
         self, classes: str | Sequence[str] | None, renumber: bool, objects: str | None, each: str | None
@@ -493,7 +480,6 @@ class Dataset:
         return self._select(has_class(labels, class_numbers(self.classes, classes)))
 
     def _with_objects(self, rule: str) -> Dataset:
-        """Return all samples with the objects that meet a rule."""
         self._check_has_objects("objects=")
         if not isinstance(rule, str):
             raise ConfigError(f"objects must be a condition in words, found {type(rule).__name__}")
@@ -504,7 +490,6 @@ class Dataset:
         return self._chosen(objects=objects, rows=self.rows)
 
     def _each_object(self) -> Dataset:
-        """Return a sample for each object, in the order of the samples."""
         self._check_has_objects("each=")
         owner = self.annotations(np.arange(len(self)), ()).owner
         return self._chosen(rows=self.rows[owner], object_index=_object_indexes(owner))
@@ -541,12 +526,11 @@ class Dataset:
 
     def _strata(self) -> npt.NDArray[np.int64]:
         """Return (N,) int64, the stratum of each sample: its class, or the stratum of all without a label."""
-        labels = np.full(len(self), -1, np.int64)
         if "label" in self.tasks:
             labels = self.labels
-        elif "labels" in self.tasks:
+        else:
             lists = self.lists("label", np.arange(len(self)))
-            labelled = lists.counts > 0
+            labels, labelled = np.full(len(self), -1, np.int64), lists.counts > 0
             labels[labelled] = lists.values[lists.starts[:-1][labelled]]
         return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
@@ -586,9 +570,8 @@ class Dataset:
         return values if numbering is None or name != "label" else numbering.of_labels(values)
 
     def _damaged(self, error: ValueError) -> StaleIndexError:
-        return StaleIndexError(
-            f"the index is damaged: {error}", path=self.path, hint="Run stoker verify, which says where."
-        )
+        hint = "Run stoker verify, which says where."
+        return StaleIndexError(f"the index is damaged: {error}", path=self.path, hint=hint)
 
     def _read(self, position: int, byte_range: tuple[str, ...], what: str) -> bytes:
         """Return bytes of a sample, verified; ``byte_range`` names columns of offset, length and checksum."""
@@ -606,17 +589,12 @@ class Dataset:
             raise self.error(position, f"the {what}'s checksum does not match")
         return data
 
-    def _label(self, position: int) -> int | float | list[int] | None:
+    def _label(self, position: int) -> Any:
         if "labels" in self.tasks:
-            labels: list[int] = self.lists("label", [position]).values.tolist()
-            return labels
-        if "label" not in self.types:
-            return None
-        label: int | float = self.values("label", [position])[0].item()
-        return label
+            return self.lists("label", [position]).values.tolist()
+        return self.values("label", [position])[0].item() if "label" in self.types else None
 
     def _own_columns(self, position: int) -> dict[str, Any]:
-        """Return the values of one sample in the user's columns."""
         columns: dict[str, Any] = {name: self.array(name, position) for name in self.arrays}
         known = {*KNOWN_COLUMNS, "label"}
         known.update(part for name in self.arrays for part in (*range_columns(name), shape_column(name)))

@@ -129,11 +129,9 @@ class Index:
 
     @property
     def types(self) -> dict[str, str]:
-        """Name and type of every column, as manifests state them."""
         return {field.name: str(field.type) for field in self.schema}
 
     def arrow(self, name: str) -> pa.Array:
-        """Return a column as an Arrow array."""
         if name not in self.schema.names:
             hint = f"It has {', '.join(self.schema.names)}."
             raise DatasetError(f"the index has no column {name!r}", path=self.path, hint=hint)
@@ -158,7 +156,6 @@ class Index:
         return self._lists[name]
 
     def strings(self, name: str, rows: npt.ArrayLike) -> list[str]:
-        """Return rows of a column of strings."""
         column = self.arrow(name)
         if column.type != pa.large_string():
             raise self._wrong_type(name, "strings")
@@ -173,7 +170,6 @@ class Index:
         return strings
 
     def keys(self, rows: npt.ArrayLike) -> list[str]:
-        """Return the names of these rows in their source."""
         return self.strings("key", rows)
 
     def samples(self, rows: npt.ArrayLike) -> Samples:
@@ -263,7 +259,6 @@ def _is_number(arrow_type: pa.DataType) -> bool:
 
 
 def _buffer_problem(column: pa.Array) -> str | None:
-    """Return the problem of a column's buffers, which PyArrow does not check; None if there is none."""
     parts = [column]
     if _varies(column.type):
         starts = column.buffers()[1]
@@ -406,7 +401,6 @@ class _Sink:
         """Do nothing, as the file has no buffer."""
 
     def close(self) -> None:
-        """Leave the file open, which its owner closes."""
         self.closed = True
 
 

@@ -22,7 +22,7 @@ from ..files import move_durably, sync_folder, write_durably
 from .columns import ArrayColumn, ListColumn, common_shape, renumber, shape_column
 from .index import KNOWN_COLUMNS, Index, concat_indexes, write_index
 from .manifest import SKIPPED_NAME, IndexFile, Manifest, Option, Shard, index_name, published_names
-from .versions import NextVersion, publish_version
+from .versions import publish_version
 
 _EMPTY_LISTS = frozenset(
     ("jpeg_bands", "object_polygons", "object_polygon_sizes", "object_polygon_owner", "object_runs")
@@ -41,7 +41,6 @@ class Part:
 
     @classmethod
     def of(cls, folder: Path, manifest: Manifest) -> Part:
-        """Return a dataset with its index in its folder."""
         return cls(folder, manifest, folder / manifest.index.file)
 
 
@@ -79,7 +78,7 @@ def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, objec
 
 
 def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
-    """Return the names of all classes: of the first dataset, then the new ones of the others."""
+    """Return the names of all classes, those of the first dataset first."""
     lists = [part.manifest.classes for part in parts]
     if len(set(lists)) == 1:
         return lists[0]
@@ -98,8 +97,7 @@ def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
 def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Path) -> None:
     """Write the rows of all datasets as one index, and sync it; temporary files lie beside it."""
     columns = list(dict.fromkeys(name for part in parts for name in part.manifest.columns))
-    first_shard = 0
-    files = []
+    first_shard, files = 0, []
     for number, part in enumerate(parts):
         files.append(_rewritten(part, columns, first_shard, classes, out.with_name(f"{number}.arrow")))
         first_shard += len(part.manifest.shards)
@@ -150,8 +148,7 @@ def join_manifest(
 ) -> Manifest:
     """Return the manifest of joined datasets, whose shards are in the order of the parts."""
     # ``name`` is the final name of the joined index; None in a first version.
-    opened = Index.open(index)
-    first = parts[0].manifest
+    opened, first = Index.open(index), parts[0].manifest
     skipped: Counter[str] = Counter()
     for part in parts:
         skipped.update(part.manifest.skipped)
@@ -174,7 +171,6 @@ def join_manifest(
 
 
 def _joined_ids(parts: Sequence[Part], classes: tuple[str, ...]) -> tuple[int | str, ...]:
-    """Return the source's id of each class; -1 if datasets have none or another one for it."""
     ids: dict[str, set[int | str]] = {name: set() for name in classes}
     for part in parts:
         for name, number in zip(part.manifest.classes, part.manifest.category_ids, strict=False):
@@ -201,23 +197,19 @@ def add_part(
     index = staging / "merged.arrow"
     write_joined_index((dataset, new), classes, index)
     suffix, count = find_writing(last.container).suffix, len(files)
-    names = [f"shard-v{version}-{number:05d}-of-{count:05d}{suffix}" for number in range(count)]
-    for name, old in zip(names, files, strict=True):
+    shards = list(last.shards)
+    for number, (shard, old) in enumerate(zip(new.manifest.shards, files, strict=True)):
+        name = f"shard-v{version}-{number:05d}-of-{count:05d}{suffix}"
+        shards.append(replace(shard, name=name))
         for key, published in published_names(name, last.container).items():
             move_durably(old[key], folder / published)
     sync_folder(folder)
-    added = (replace(shard, name=name) for shard, name in zip(new.manifest.shards, names, strict=True))
-    grown = join_manifest(
-        (dataset, new),
-        classes,
-        (*last.shards, *added),
-        index,
-        name=index_name(version),
-        options=last.options,
-    )
+    name = index_name(version)
+    grown = join_manifest((dataset, new), classes, shards, index, name=name, options=last.options)
     if skipped:
         path = folder / SKIPPED_NAME
         write_durably(staging / SKIPPED_NAME, (path.read_bytes() if path.exists() else b"") + skipped)
         move_durably(staging / SKIPPED_NAME, path)
-    publish_version(folder, last, NextVersion(grown, index, change, new.manifest.index.rows), staging)
+    added = new.manifest.index.rows
+    publish_version(folder, last, grown, index=index, change=change, added=added, staging=staging)
     return grown

@@ -20,7 +20,7 @@ from stoker.errors import DatasetError, with_details
 from stoker.urls import is_url
 
 from ..containers.container import CONTAINERS, find_container
-from ..files import file_digests, open_regular, read_at
+from ..files import file_digests, is_unicode, open_regular, read_at
 from .annotations import AnnotationInfo
 from .columns import ArrayColumn, check_arrays
 
@@ -85,7 +85,6 @@ class Shard:
             raise DatasetError(f"path of shard {self.name!r} must name a file, found {self.path!r}")
 
     def check_data_file(self, file: Path) -> None:
-        """Check that the data file exists and has its size."""
         again = "convert the source" if self.path is None else "index the shards"
         hint = f"Restore the file, or {again} again."
         wrong = partial(DatasetError, path=file, shard=self.name, hint=hint)
@@ -120,22 +119,16 @@ class IndexFile:
 
     @classmethod
     def of(cls, path: Path, rows: int, name: str | None = None) -> IndexFile:
-        """Return the entry of an index, whose file is read."""
         digests = file_digests(path)
         return cls(rows, path.stat().st_size, digests.crc, name, digests.sha256)
 
     @property
     def file(self) -> str:
-        """Name of the file in the dataset's folder."""
         return self.name or INDEX_NAME
 
 
 def _names_file(path: str) -> bool:
-    """Return whether a file can have this path: it has no zero, and no half of a surrogate pair from JSON."""
-    try:
-        return b"\0" not in path.encode()
-    except UnicodeEncodeError:
-        return False
+    return "\0" not in path and is_unicode(path)
 
 
 def _check_count(what: str, value: int, most: int = (1 << 63) - 1) -> None:
@@ -150,7 +143,7 @@ def _check_digest(what: str, digest: str) -> None:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of a dataset's ``dataset.json``."""
+    """The content of ``dataset.json``."""
 
     container: str  # Name of the container, such as tfrecord
     # What a sample is: image or text; ``kind`` in the file
@@ -208,7 +201,6 @@ class Manifest:
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of all data files."""
         return sum(shard.bytes for shard in self.shards)
 
     def data_files(self, folder: Path, *, check: bool = False) -> list[Path]:
@@ -231,13 +223,11 @@ class Manifest:
         return files
 
     def to_json(self) -> str:
-        """Return the manifest as JSON; equal manifests give equal strings."""
         document = {"version": self.version, **_to_document(self)}
         return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Return the manifest of a string that :meth:`to_json` returned."""
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -309,25 +299,21 @@ def read_tokenizer(folder: Path) -> bytes:
 
 
 def _is_unfinished(folder: Path) -> bool:
-    """Return whether a conversion into a folder, or into splits of the folder above, has not ended."""
+    # A conversion into the folder, or into splits of the folder above, has not ended.
     return any((parent / STATE_NAME).is_dir() for parent in (folder, folder.parent))
 
 
 def _datasets_in(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder that are datasets."""
     try:
         with os.scandir(folder) as entries:  # one at a time: it may be a folder of a million images
-            return sorted(one.name for one in entries if one.is_dir() and _has_manifest(one.path))
+            return sorted(
+                one.name for one in entries if one.is_dir() and Path(one.path, MANIFEST_NAME).exists()
+            )
     except OSError:
         return []
 
 
-def _has_manifest(folder: str) -> bool:
-    return os.path.exists(os.path.join(folder, MANIFEST_NAME))  # noqa: PTH110, PTH118 - fast, for many folders
-
-
 def _missing_hint(folder: Path) -> str:
-    """Return the advice for a folder without a manifest."""
     if _is_unfinished(folder):
         return "Its conversion has not ended: run the same command again, and it resumes."
     if splits := _datasets_in(folder):
@@ -381,16 +367,14 @@ def from_document(cls: type[_T], document: Any, where: str) -> _T:
         raise DatasetError(f"{where}: {error}") from error
 
 
-@cache
+@cache  # a manifest may have 100,000 shards
 def _fields(cls: type[DataclassInstance]) -> dict[str, tuple[Field[Any], Any]]:
-    """Return the fields and their types by key; cached, because a manifest may have 100,000 shards."""
     hints = get_type_hints(cls)
     known = [item for item in fields(cls) if not item.metadata.get("elsewhere")]
     return {item.metadata.get("key", item.name): (item, hints[item.name]) for item in known}
 
 
 def _from_json(hint: Any, value: Any, where: str) -> Any:
-    """Return a value of JSON as the type of its field."""
     origin, arguments = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and is_dataclass(hint):
         return from_document(hint, value, where)

@@ -151,7 +151,6 @@ class Numbering:
 
     @classmethod
     def of(cls, classes: Sequence[str], numbers: Sequence[int]) -> Numbering:
-        """Return the numbering by the order of ``classes``, whose numbers in the index are ``numbers``."""
         if len(set(numbers)) < len(numbers):
             raise ConfigError(
                 "a class is named twice, and renumber=True gives each one number",
@@ -167,7 +166,6 @@ class Numbering:
         return np.where(self.numbers[found] == labels, found, -1)
 
     def of_lists(self, lists: ListColumn) -> ListColumn:
-        """Return lists of several labels, without the labels that are not among the classes."""
         labels = self.of_labels(lists.values)
         owner = np.repeat(np.arange(len(lists)), lists.counts)[labels >= 0]
         return ListColumn.of_counts(np.bincount(owner, minlength=len(lists)), labels[labels >= 0])

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
@@ -124,7 +124,12 @@ class Version:
 def read_versions(folder: Path) -> list[Version]:
     """Return the versions whose manifests are in a local folder, the first one first."""
     last = Manifest.load(folder)
-    history = _read_history(folder, last.dataset_version)
+    history: dict[int, Version] = {}
+    with suppress(OSError, UnicodeDecodeError):
+        for line in (folder / HISTORY_NAME).read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError, TypeError, RecursionError):  # a damaged line
+                version = Version(**json.loads(line))
+                history[version.version] = version
     versions: list[Version] = []
     for number in range(1, last.dataset_version + 1):
         name = MANIFEST_NAME if number == last.dataset_version else retired_manifest(number)
@@ -135,54 +140,21 @@ def read_versions(folder: Path) -> list[Version]:
 
 
 def _from_manifest(folder: Path, name: str, before: int) -> Version:
-    """Return a version as its manifest describes it, if the history has no line."""
     manifest = Manifest.load(folder, name)
-    rows, number = manifest.index.rows, manifest.dataset_version
-    changed = (folder / name).stat().st_mtime if name == MANIFEST_NAME and number == 1 else None
-    time = None if changed is None else _iso(datetime.fromtimestamp(changed, timezone.utc))
+    rows, number, time = manifest.index.rows, manifest.dataset_version, None
+    if name == MANIFEST_NAME and number == 1:
+        time = _iso(datetime.fromtimestamp((folder / name).stat().st_mtime, timezone.utc))
     made_by = str(manifest.options.get("made_by", "convert")) if number == 1 else "append"
     return Version(number, time, made_by, rows, max(rows - before, 0), max(before - rows, 0))
 
 
-def _read_history(folder: Path, last: int) -> dict[int, Version]:
-    """Return the versions in the history, without damaged lines and versions that were never published."""
-    with suppress(OSError, UnicodeDecodeError):
-        lines = (folder / HISTORY_NAME).read_text(encoding="utf-8").splitlines()
-        versions = [one for one in map(_parsed, lines) if one is not None and one.version <= last]
-        return {one.version: one for one in versions}
-    return {}
-
-
-def _parsed(line: str) -> Version | None:
-    try:
-        return Version(**json.loads(line))
-    except (ValueError, TypeError, RecursionError):
-        return None
-
-
-def _history(folder: Path, last: Manifest, grown: Manifest, change: str, added: int) -> bytes:
-    """Return the content of ``versions.jsonl`` with a line for the next version, whose manifest is ``grown``.
-
-    The first line describes version 1, so that its time stays when its manifest gets another name.
-    """
-    removed = last.index.rows + added - grown.index.rows
-    following = Version(grown.dataset_version, _now(), change, grown.index.rows, added, removed)
-    before = (version for version in read_versions(folder) if version.version < following.version)
-    return _lines(*before, following)
-
-
-def first_line(manifest: Manifest, change: str) -> bytes:
-    """Return the content of ``versions.jsonl`` for a first version, if its change is to be described."""
+def history_content(manifest: Manifest, change: str, added: int, before: Sequence[Version] = ()) -> bytes:
+    """Return the content of ``versions.jsonl``: the versions before, and the one of a manifest."""
     rows = manifest.index.rows
-    return _lines(Version(1, _now(), change, rows, rows))
-
-
-def _lines(*versions: Version) -> bytes:
+    removed = (before[-1].samples if before else 0) + added - rows
+    time = _iso(datetime.now(timezone.utc))
+    versions = (*before, Version(manifest.dataset_version, time, change, rows, added, removed))
     return "".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in versions).encode()
-
-
-def _now() -> str:
-    return _iso(datetime.now(timezone.utc))
 
 
 def _iso(time: datetime) -> str:
@@ -191,20 +163,15 @@ def _iso(time: datetime) -> str:
 
 @dataclass(frozen=True)
 class _Digests:
-    """The content of ``sha256.json``: by name of the index or shard, its digest in the manifest and SHA-256.
-
-    If the digest differs from the manifest, because a file was replaced, the entry does not count.
-    """
+    """The content of ``sha256.json``."""
 
     version: int
-    files: Mapping[str, tuple[str, str]]
+    files: Mapping[str, tuple[str, str]]  # Digest in the manifest and SHA-256 of each index and shard
 
 
 def sha256_content(manifest: Manifest, before: bytes | None = None, folder: object = None) -> bytes:
-    """Return the content of ``sha256.json`` for a version, whose manifest has the SHA-256 of its new files.
-
-    ``before`` is the content for the version before, whose entries stay.
-    """
+    """Return the content of ``sha256.json`` for a manifest that has the SHA-256 of its new files."""
+    # ``before`` is the content for the version before, whose entries stay.
     files = dict(_sha256_files(before, folder))
     if manifest.index.sha256 is not None:
         files[manifest.index.file] = (manifest.index.digest, manifest.index.sha256)
@@ -216,6 +183,7 @@ def sha256_content(manifest: Manifest, before: bytes | None = None, folder: obje
 
 def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None) -> Manifest:
     """Return a manifest with the SHA-256 in the content of ``sha256.json``, which may be None."""
+    # An entry does not count if its digest differs from the manifest, because the file was replaced.
     sha256_of = {(name, digest): sha256 for name, (digest, sha256) in _sha256_files(content, folder).items()}
     index = manifest.index
     shards = (
@@ -271,28 +239,20 @@ def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
     return manifest
 
 
-@dataclass(frozen=True)
-class NextVersion:
-    """A version of a dataset that is about to be published."""
-
-    manifest: Manifest  # Its manifest
-    index: Path  # Its index, synced, on the file system of the dataset
-    change: str  # What was done, for people: ``append photos/new``
-    added: int = 0  # Number of samples that were added
-
-
-def publish_version(folder: Path, last: Manifest, following: NextVersion, staging: Path) -> None:
+def publish_version(
+    folder: Path, last: Manifest, grown: Manifest, *, index: Path, change: str, added: int, staging: Path
+) -> None:
     """Make the next version of a dataset, whose lock the caller holds; its shards are in place already."""
-    # A process that is killed at any point leaves the last version or the new one. ``staging`` is a folder on
-    # the same file system for unfinished files.
-    grown = following.manifest
+    # A process that is killed at any point leaves the last version or the new one. ``index`` is synced, and
+    # ``staging`` is a folder on the same file system for unfinished files.
     contents = {
-        HISTORY_NAME: _history(folder, last, grown, following.change, following.added),
+        # The first line describes version 1, so that its time stays when its manifest gets another name.
+        HISTORY_NAME: history_content(grown, change, added, read_versions(folder)),
         SHA256_NAME: sha256_content(grown, read_sha256(folder), folder),
         retired_manifest(last.dataset_version): last.to_json().encode(),
         MANIFEST_NAME: grown.to_json().encode(),
     }
-    move_durably(following.index, folder / index_name(grown.dataset_version))
+    move_durably(index, folder / index_name(grown.dataset_version))
     for name, content in contents.items():
         write_durably(staging / name, content)
         move_durably(staging / name, folder / name)
@@ -347,22 +307,12 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class ChangeSummary:
-    """The result of :func:`stoker.append`, :func:`stoker.merge` or :func:`stoker.remove`.
+    """The result of :func:`stoker.append`, :func:`stoker.merge` or :func:`stoker.remove`."""
 
-    Attributes:
-        path: The dataset's folder.
-        version: Its last version now.
-        samples: Samples of this version.
-        added: Number of samples that the version before lacks.
-        removed: Number of samples of the version before that this one lacks.
-        skipped: Number of files or samples that were left out, by reason.
-        already: Whether the dataset had all samples before, so that no version was made.
-    """
-
-    path: Path
-    version: int
-    samples: int
-    added: int = 0
-    removed: int = 0
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    already: bool = False
+    path: Path  # The dataset's folder
+    version: int  # Its last version now
+    samples: int  # Samples of this version
+    added: int = 0  # Number of samples that the version before lacks
+    removed: int = 0  # Number of samples of the version before that this one lacks
+    skipped: Mapping[str, int] = field(default_factory=dict)  # Number of samples left out, by reason
+    already: bool = False  # Whether the dataset had all samples before, so that no version was made

@@ -41,6 +41,7 @@ BLOCK_BYTES = 256 << 10
 """Small enough that a sample fetches few other bytes, large enough to be worth a request."""
 
 _LOG = EventLog("cache")
+_REQUEST_BYTES = 8 << 20
 _STATE_NAME = ".blocks"
 _FETCHING = 1 << 40  # offset of the locks for fetching, far after those for reading and evicting
 _LIMITS = 1 << 41  # offset of the locks whose own offsets state the limits of the processes
@@ -83,7 +84,6 @@ class BlockFiles:
         self._close.atexit = False  # threads may be fetching until the very end
 
     def close(self) -> None:
-        """Release all locks; the files stay."""
         with self._guard:
             if self._descriptor >= 0:
                 self._close()
@@ -92,27 +92,23 @@ class BlockFiles:
 
     @property
     def present_bytes(self) -> int:
-        """Bytes of the blocks that are present; the last block of a file counts whole."""
         return int(np.count_nonzero(self._state)) * self.block_bytes
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that the file system has free for this user."""
         status = os.statvfs(self.folder)
         return status.f_bavail * status.f_frsize
 
     def missing(self, blocks: Blocks) -> Blocks:
-        """Return the blocks that are not present."""
         absent: Blocks = blocks[self._state[blocks] == 0]
         return absent
 
-    def runs(self, blocks: Blocks, longest: int) -> list[tuple[int, int]]:
-        """Return runs of consecutive blocks of one file, (first, last + 1), of at most ``longest`` bytes."""
+    def runs(self, blocks: Blocks) -> list[tuple[int, int]]:
+        """Return runs of consecutive blocks of one file, (first, last + 1), each for one request."""
         parts = np.split(blocks, np.flatnonzero(np.isin(blocks, self.first)))
-        return [run for part in parts for run in _runs(part, max(1, longest // self.block_bytes))]
+        return [run for part in parts for run in _runs(part, max(1, _REQUEST_BYTES // self.block_bytes))]
 
     def of_file(self, file: int) -> Blocks:
-        """Return all blocks of a file, (M,) int64."""
         return np.arange(self.first[file], self.first[file + 1])
 
     def covering(
@@ -167,7 +163,6 @@ class BlockFiles:
             self._write(path, offset, data, make_room)
 
     def forget(self, file: int) -> None:
-        """Mark all blocks of a file as missing."""
         self._state[self.first[file] : self.first[file + 1]] = 0
 
     def pin(self, blocks: Blocks) -> None:
@@ -178,7 +173,6 @@ class BlockFiles:
                 self._lock(fcntl.F_RDLCK, low, high, wait=True)
 
     def unpin(self, blocks: Blocks) -> None:
-        """Undo one :meth:`pin`."""
         with self._guard:
             if self._descriptor < 0:
                 return
@@ -187,10 +181,8 @@ class BlockFiles:
                 self._lock(fcntl.F_UNLCK, low, high)
 
     def evict(self, excess: int, last_use: npt.NDArray[np.int64]) -> int:
-        """Evict blocks that are not pinned until ``excess`` bytes are free, and return how many became free.
-
-        ``last_use`` has the time of the last use of every block, in any unit; the oldest are evicted first.
-        """
+        """Evict blocks that are not pinned until ``excess`` bytes are free; return how many became free."""
+        # ``last_use`` has the time of the last use of every block, in any unit; the oldest are evicted first.
         freed = 0
         if self.is_read_only:
             return freed
@@ -224,17 +216,15 @@ class BlockFiles:
             if self._descriptor < 0:
                 raise StoppedError
             largest = self._limit
-            while (above := locked_from(self._descriptor, _LIMITS + largest + 1)) is not None:
+            while (above := self._locked_from(_LIMITS + largest + 1)) is not None:
                 largest = above - _LIMITS
         return None if largest == _NO_LIMIT else largest * self.block_bytes
 
     def check_evictable(self) -> None:
-        """Raise ConfigError if the file system cannot free parts of a file."""
         punch_hole(self.folder / _STATE_NAME, 1 << 40, self.block_bytes)
 
     @contextmanager
     def _fetching(self, low: int, high: int) -> Iterator[None]:
-        """Hold the lock for fetching blocks, after waiting for other processes that hold it."""
         while not self._lock(fcntl.F_WRLCK, _FETCHING + low, _FETCHING + high):
             time.sleep(_POLL)
         try:
@@ -245,9 +235,29 @@ class BlockFiles:
                     self._lock(fcntl.F_UNLCK, _FETCHING + low, _FETCHING + high)
 
     def _lock(self, lock_type: int, low: int, high: int, *, wait: bool = False) -> bool:
+        """Lock or unlock the bytes ``low`` to ``high - 1``; return False if another lock conflicts."""
+        # With ``wait``, the call waits until no other lock conflicts.
         if self._descriptor < 0:
             raise StoppedError
-        return lock_range(self._descriptor, lock_type, low, high, wait=wait)
+        if sys.platform != "linux":
+            raise ConfigError(
+                "a cache of a remote dataset needs the locks of Linux (F_OFD_SETLK)",
+                hint="Copy the dataset with stoker stage and load from that folder.",
+            )
+        request = _FLOCK.pack(lock_type, os.SEEK_SET, low, high - low, 0)
+        try:
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, request)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
+
+    def _locked_from(self, low: int) -> int | None:
+        """Return the first byte of a lock at ``low`` or after it that another reader holds."""
+        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, low, 0, 0)
+        held, _, start, _, _ = _FLOCK.unpack(fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, request))
+        return None if held == fcntl.F_UNLCK else int(start)
 
 
 def _runs(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:
@@ -296,14 +306,11 @@ def open_private(path: Path, flags: int) -> int:
 
 def write_private(path: Path, offset: int, data: bytes) -> None:
     """Write bytes into a file of this user, which exists."""
-    descriptor = open_private(path, os.O_WRONLY)
-    try:
+    with os.fdopen(open_private(path, os.O_WRONLY), "wb", 0) as file:
         rest = memoryview(data)
         while rest:
-            written = os.pwrite(descriptor, rest, offset)
+            written = os.pwrite(file.fileno(), rest, offset)
             rest, offset = rest[written:], offset + written
-    finally:
-        os.close(descriptor)
 
 
 def punch_hole(path: Path, offset: int, length: int) -> None:
@@ -313,16 +320,13 @@ def punch_hole(path: Path, offset: int, length: int) -> None:
         hint = "Leave out cache_size, or train on Linux."
         raise ConfigError("this operating system cannot free parts of a file", path=path, hint=hint)
     libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-    descriptor = open_private(path, os.O_RDWR)
-    try:
-        if libc.fallocate(descriptor, _KEEP_SIZE_AND_PUNCH, offset, length):
+    with os.fdopen(open_private(path, os.O_RDWR), "rb+", 0) as file:
+        if libc.fallocate(file.fileno(), _KEEP_SIZE_AND_PUNCH, offset, length):
             raise ConfigError(
                 f"this file system cannot free parts of a file: {os.strerror(ctypes.get_errno())}",
                 path=path,
                 hint="Name a folder on ext4, xfs, btrfs or tmpfs, or make room and leave out cache_size.",
             )
-    finally:
-        os.close(descriptor)
 
 
 def make_sparse(path: Path, size: int, *, read_only: bool) -> None:
@@ -332,40 +336,11 @@ def make_sparse(path: Path, size: int, *, read_only: bool) -> None:
         if not path.exists() or path.lstat().st_size != size:
             raise _read_only(path)
         return
-    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
-    try:
-        if os.fstat(descriptor).st_size != size:
-            os.ftruncate(descriptor, 0)  # its blocks have another size, or it is not a file of Stoker
-            os.ftruncate(descriptor, size)
-    finally:
-        os.close(descriptor)
+    with os.fdopen(open_private(path, os.O_RDWR | os.O_CREAT), "rb+", 0) as file:
+        if os.fstat(file.fileno()).st_size != size:
+            file.truncate(0)  # its blocks have another size, or it is not a file of Stoker
+            file.truncate(size)
 
 
 def _read_only(path: Path) -> OSError:
     return OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(path))
-
-
-def lock_range(descriptor: int, lock_type: int, low: int, high: int, *, wait: bool = False) -> bool:
-    """Lock or unlock the bytes ``low`` to ``high - 1``; return False if another lock conflicts."""
-    # ``lock_type`` is ``F_RDLCK``, ``F_WRLCK`` or ``F_UNLCK`` of :mod:`fcntl`. With ``wait``, the call waits
-    # until no other lock conflicts.
-    if sys.platform != "linux":
-        raise ConfigError(
-            "a cache of a remote dataset needs the locks of Linux (F_OFD_SETLK)",
-            hint="Copy the dataset with stoker stage and load from that folder.",
-        )
-    request = _FLOCK.pack(lock_type, os.SEEK_SET, low, high - low, 0)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, request)
-    except OSError as error:
-        if error.errno in (errno.EAGAIN, errno.EACCES):
-            return False
-        raise
-    return True
-
-
-def locked_from(descriptor: int, low: int) -> int | None:
-    """Return the first byte of a lock at ``low`` or after it that was not taken through this descriptor."""
-    request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, low, 0, 0)
-    held, _, start, _, _ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, request))
-    return None if held == fcntl.F_UNLCK else int(start)

@@ -28,15 +28,13 @@ from ..dataset.index import NO_CHECKSUM, is_index_whole, open_index
 from ..dataset.manifest import TOKENIZER_NAME
 from ..files import folder_lock, open_regular, parse_byte_size, read_at, remove
 from .block_files import FULL_DISK, BlockFiles, Blocks, is_read_only, make_private_folder
-from .remote_dataset import RemoteDataset, check_local, open_remote
-from .stage import fetch_files
+from .stage import RemoteDataset, check_local, fetch_files, open_remote
 from .store import RangeReader
 
 Int64 = npt.NDArray[np.int64]
 
 _INDEX_STATE = ".index"
 _CONNECTIONS = 16
-_REQUEST_BYTES = 8 << 20
 _REPEATS = 3  # because a network that damages one answer may damage the next
 _POLL = 0.05  # seconds between two tries for a lock that another rank holds
 
@@ -50,14 +48,22 @@ class Ranges(NamedTuple):
     crc: Int64  # CRC32C of the bytes
 
 
+def block_files(remote: RemoteDataset, folder: Path) -> BlockFiles:
+    """Return the blocks of the data files of a remote dataset, which are kept in a folder."""
+    shards = remote.shards
+    return BlockFiles(folder, [shard.name for shard in shards], [shard.size for shard in shards])
+
+
 class CachedFiles:
     """The data files of a cached dataset for one reader, with its locks, until ``stop`` is set."""
 
-    def __init__(self, remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
-        names = [shard.name for shard in remote.shards]
-        self.blocks = BlockFiles(folder, names, [shard.size for shard in remote.shards])
+    def __init__(
+        self, remote: RemoteDataset, folder: Path, limit: int | None, stop: threading.Event | None = None
+    ) -> None:
+        self.blocks = block_files(remote, folder)
+        self.blocks.claim(limit)
         # Returns bytes ``start`` to ``stop - 1`` of a file: fetch(file, start, stop)
-        self.fetch = RangeReader([shard.url for shard in remote.shards], stop)
+        self.fetch = RangeReader([shard.url for shard in remote.shards], stop or threading.Event())
 
     @contextmanager
     def present(self, ranges: Ranges) -> Iterator[None]:
@@ -103,7 +109,7 @@ class CachedFiles:
 
     def _fill(self, blocks: Blocks, *, again: bool = False) -> None:
         with cache_errors(self.blocks.folder):
-            for low, high in self.blocks.runs(blocks, _REQUEST_BYTES):
+            for low, high in self.blocks.runs(blocks):
                 self.blocks.fill(low, high, self.fetch, again=again, make_room=self._evict)
 
 
@@ -118,7 +124,7 @@ class CachedDataset(Dataset):
         self.remote = remote
         self.limit = limit
         self._sizes = np.array(self.data_sizes, np.int64)
-        self._files = PerProcess(partial(_open_files, remote, folder, limit))  # locks belong to one process
+        self._files = PerProcess(partial(CachedFiles, remote, folder, limit))  # locks belong to one process
 
     @property
     def address(self) -> str:
@@ -129,7 +135,7 @@ class CachedDataset(Dataset):
 
     def open_files(self, stop: threading.Event) -> CachedFiles:
         """Return the data files for another reader, which ends when ``stop`` is set."""
-        return _open_files(self.remote, self.path, self.limit, stop)
+        return CachedFiles(self.remote, self.path, self.limit, stop)
 
     def _read(self, position: int, byte_range: tuple[str, ...], what: str) -> bytes:
         with self._files.get().present(self.ranges(self._to_rows([position]))):
@@ -162,22 +168,13 @@ class CachedDataset(Dataset):
         return Ranges(shard[valid], offset[valid], length[valid], crc[valid])
 
 
-def _open_files(
-    remote: RemoteDataset, folder: Path, limit: int | None, stop: threading.Event | None = None
-) -> CachedFiles:
-    files = CachedFiles(remote, folder, stop or threading.Event())
-    files.blocks.claim(limit)
-    return files
-
-
 def open_cached(
     url: str | os.PathLike[str],
     cache: str | os.PathLike[str],
     size: str | int | None = None,
     version: int | None = None,
 ) -> CachedDataset:
-    """Open a remote dataset with a local cache."""
-    # The index is fetched first and checked. Several processes may open the same dataset in the same folder.
+    """Open a remote dataset with a local cache, whose folder several processes may share."""
     check_local(cache=cache)
     limit = None if size is None else parse_byte_size("cache_size", size)
     stop = threading.Event()
@@ -186,23 +183,19 @@ def open_cached(
     with cache_errors(folder):
         make_private_folder(folder)
         with _waiting_lock(folder, stop):
-            _fetch_index(remote, folder, stop)
+            state, index = folder / _INDEX_STATE, folder / remote.index.name
+            if not is_index_whole(index, remote.manifest):
+                remove(index)  # it is damaged; readers that have it open keep it
+                fetch_files([remote.index], folder, state, stop, connections=_CONNECTIONS)
+            if state.exists():
+                remove(state)  # a killed process may have left it beside a whole index
             for shard in remote.shards:
                 (folder / shard.name).parent.mkdir(parents=True, exist_ok=True)
-            files = CachedFiles(remote, folder, stop)
-            if limit is not None and not files.blocks.is_read_only:
-                files.blocks.check_evictable()
-            files.blocks.close()
+            blocks = block_files(remote, folder)
+            if limit is not None and not blocks.is_read_only:
+                blocks.check_evictable()
+            blocks.close()
     return CachedDataset(remote, folder, limit)
-
-
-def _fetch_index(remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
-    state, index = folder / _INDEX_STATE, folder / remote.index.name
-    if not is_index_whole(index, remote.manifest):
-        remove(index)  # it is damaged; readers that have it open keep it
-        fetch_files([remote.index], folder, state, stop, connections=_CONNECTIONS)
-    if state.exists():  # a killed process may have left it beside a whole index
-        remove(state)
 
 
 @contextmanager
@@ -286,11 +279,9 @@ class PartChecksums:
         self._crcs[self._slots(parts)] = crcs
 
     def with_checksums(self, parts: Ranges) -> Ranges:
-        """Return parts with the checksums that :meth:`keep` has kept."""
         return parts._replace(crc=self._crcs[self._slots(parts)].astype(np.int64))
 
     def _slots(self, parts: Ranges) -> tuple[Int64, Int64]:
-        """Return the block of each part, and its slot there: 0 if the part begins with the block."""
         size = self._files.block_bytes
         blocks = self._files.first[parts.shard] + parts.offset // size
         return blocks, (parts.offset % size != 0).astype(np.int64)

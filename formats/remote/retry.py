@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from itertools import count
 from time import perf_counter
 from typing import TypeVar
@@ -23,19 +23,8 @@ _PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirecto
 # HTTP statuses of a server that is too busy: another try may succeed, as with no other 4xx.
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 # The server, or the network to it, is gone. s3fs raises EBUSY where the server wants fewer requests.
-_NETWORK_ERRORS = frozenset(
-    {
-        errno.EBUSY,
-        errno.ECONNABORTED,
-        errno.ECONNREFUSED,
-        errno.ECONNRESET,
-        errno.EHOSTUNREACH,
-        errno.ENETDOWN,
-        errno.ENETUNREACH,
-        errno.EPIPE,
-    }
-)
-
+_LOST = "EBUSY ECONNABORTED ECONNREFUSED ECONNRESET EHOSTUNREACH ENETDOWN ENETUNREACH EPIPE"
+_NETWORK_ERRORS = frozenset(getattr(errno, name) for name in _LOST.split())
 
 _counted = [0]
 
@@ -101,55 +90,38 @@ class BodyCutShortError(OSError):
     """The answer has fewer bytes than requested."""
 
 
-# Hints, with the HTTP statuses, numbers of ``errno`` and ends of names of classes that they explain.
-_HINTS: tuple[tuple[str, Collection[int], Collection[int], tuple[str, ...]], ...] = (
-    (
-        "Check the credentials that fsspec finds for this storage, and what they allow.",
-        (401, 403),
-        (),
-        ("PermissionError", "CredentialsError"),
+# Hints, with the HTTP statuses, numbers of ``errno`` (all below 200) and ends of names of classes that they
+# explain.
+_HINTS: dict[str, tuple[int | str, ...]] = {
+    "Check the credentials that fsspec finds for this storage, and what they allow.": (
+        (401, 403, "PermissionError", "CredentialsError")
     ),
-    (
-        "The server asks for fewer requests: try again later, or with fewer threads and ranks.",
-        (429, 503),
-        (errno.EBUSY,),
-        (),
+    "The server asks for fewer requests: try again later, or with fewer threads and ranks.": (
+        (429, 503, errno.EBUSY)
     ),
-    ("The server reports an internal error: try again later.", range(500, 600), (), ()),
-    (
-        "If it happens again, the file has changed, and is shorter than the manifest of the dataset says: "
-        "open the dataset again, or make it again.",
-        (416,),
-        (),
-        ("BodyCutShortError",),
+    "The server reports an internal error: try again later.": tuple(range(500, 600)),
+    "If it happens again, the file has changed, and is shorter than the manifest of the dataset says: "
+    "open the dataset again, or make it again.": (416, "BodyCutShortError"),
+    "The connection was cut while an answer arrived: check the network and proxies between.": (
+        *(errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE),
+        *("ClientPayloadError", "IncompleteRead", "IncompleteReadError"),
     ),
-    (
-        "The connection was cut while an answer arrived: check the network and proxies between.",
-        (),
-        (errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE),
-        ("ClientPayloadError", "IncompleteRead", "IncompleteReadError"),
+    "The server did not answer in time: check the network, or the time limits in fsspec's configuration.": (
+        ("TimeoutError",)
     ),
-    (
-        "The server did not answer in time: check the network, or the time limits in fsspec's configuration.",
-        (),
-        (),
-        ("TimeoutError",),
+    "Check the address, and whether the server runs and can be reached from this machine.": (
+        *(errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
+        *("ClientConnectorError", "EndpointConnectionError", "gaierror"),
     ),
-    (
-        "Check the address, and whether the server runs and can be reached from this machine.",
-        (),
-        (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
-        ("ClientConnectorError", "EndpointConnectionError", "gaierror"),
-    ),
-)
+}
 
 
 def hint_for(error: Exception) -> str:
     """Return what to do about an error that a storage's package raised."""
-    status, number = getattr(error, "status", None), getattr(error, "errno", None)
+    numbers = {getattr(error, "status", None), getattr(error, "errno", None)}
     classes = [base.__name__ for base in type(error).__mro__]
-    for hint, statuses, numbers, names in _HINTS:
-        is_named = any(name.endswith(names) for name in classes) if names else False
-        if status in statuses or number in numbers or is_named:
+    for hint, signs in _HINTS.items():
+        endings = tuple(sign for sign in signs if isinstance(sign, str))
+        if numbers.intersection(signs) or any(name.endswith(endings) for name in classes if endings):
             return hint
     return "Check the address, whether it can be reached from this machine, and that you have access to it."

@@ -1,7 +1,4 @@
-"""Staging: copying a remote dataset to a local disk, whole and checked.
-
-:func:`fetch_files` fetches whole files, each compared with its digest; a cache fetches its index with it.
-"""
+"""A remote dataset: its manifest and its files, for a cache and for ``stoker stage``."""
 
 from __future__ import annotations
 
@@ -12,15 +9,25 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from stoker.arguments import check_progress, whole_number
-from stoker.errors import ConfigError, DatasetError, StorageError, WriteError
+from stoker.errors import ConfigError, DatasetError, StorageError, WriteError, with_details
+from stoker.urls import is_url
 
-from ..dataset.manifest import MANIFEST_NAME, Manifest
-from ..dataset.versions import split_version
+from ..containers.container import find_container
+from ..dataset.manifest import (
+    INDEX_NAME,
+    MANIFEST_NAME,
+    MOST_MANIFEST_BYTES,
+    SKIPPED_NAME,
+    TOKENIZER_NAME,
+    Manifest,
+    Shard,
+)
+from ..dataset.versions import HISTORY_NAME, SHA256_NAME, no_version, retired_manifest, split_version
 from ..files import (
     check_named,
     file_digest,
@@ -33,16 +40,121 @@ from ..files import (
     sync_folder,
     write_durably,
 )
-from ..threads import TaskGroup
+from ..threads import TaskGroup, thread_map
 from .block_files import BlockFiles
-from .remote_dataset import RemoteDataset, RemoteFile, check_local, open_remote
-from .store import RangeReader
+from .store import RangeReader, Store
 
 _STATE_NAME = ".stoker-stage"
 _PLAN = "fingerprint"
-_REQUEST_BYTES = 8 << 20
 _DIGEST_TRIES = 3
 _FILES_AHEAD = 4  # files in flight, however many requests they need
+_CONCURRENT = 16
+_OPTIONAL = (SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME, SHA256_NAME)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file of a remote dataset, with the size and the digest in the manifest."""
+
+    name: str  # Path in the dataset's folder
+    size: int
+    digest: str | None
+    shard: str | None  # Name of its shard; None for the index
+    url: str
+
+
+@dataclass(frozen=True)
+class RemoteDataset:
+    """A dataset at a URL, or in a folder of a network file system."""
+
+    store: Store  # Its folder
+    manifest: Manifest  # The manifest of a copy, which has all shards in its folder
+    index: RemoteFile
+    shards: tuple[RemoteFile, ...]  # Data file of every shard
+
+    @property
+    def size(self) -> int:
+        return self.index.size + self.manifest.data_bytes
+
+    def small_files(self) -> dict[str, bytes]:
+        names = list(_OPTIONAL)
+        for sidecar in find_container(self.manifest.container).sidecars:
+            shards = self.manifest.shards
+            names += [sidecar.name(shard.name, external=shard.path is not None) for shard in shards]
+        contents = thread_map(self.store.read_if_there, names, "fetch", _CONCURRENT, 4 * _CONCURRENT)
+        return {name: content for name, content in contents if content is not None}
+
+
+def check_local(**folders: str | os.PathLike[str]) -> None:
+    """Check that folders for copies of remote files are paths; the error names the argument."""
+    check_named(**folders)
+    for name, path in folders.items():
+        if is_url(path):
+            hint = "Name a folder on a local disk."
+            raise ConfigError(f"{name} is a URL, and files are copied to a disk", path=path, hint=hint)
+
+
+def open_remote(
+    url: str | os.PathLike[str], stop: threading.Event, version: int | None = None
+) -> RemoteDataset:
+    """Read the manifest of a version of a remote dataset, None for the last; ``stop`` ends all reading."""
+    store = Store(url, stop)
+    manifest = _manifest(store, MANIFEST_NAME)
+    if manifest is None:
+        raise DatasetError(
+            f"not a dataset: {MANIFEST_NAME} does not exist",
+            path=store.url,
+            hint="Give the address of the folder that stoker convert made.",
+        )
+    if version not in (None, manifest.dataset_version):
+        last = manifest.dataset_version
+        earlier = _manifest(store, retired_manifest(version)) if version < last else None
+        if earlier is None:
+            raise no_version(store.url, version, last)
+        manifest = earlier
+    if find_container(manifest.container).payload_files is not None:
+        raise DatasetError(
+            "the dataset is an index of image files, which stay where they are",
+            path=store.url,
+            hint="Convert the images, which copies them into shards: stoker convert SOURCE TARGET.",
+        )
+    files = tuple(_data_file(shard, manifest, store) for shard in manifest.shards)
+    shards = (replace(shard, path=shard.name) if is_url(shard.path) else shard for shard in manifest.shards)
+    index = manifest.index
+    return RemoteDataset(
+        store=store,
+        manifest=replace(manifest, shards=tuple(shards)),
+        index=RemoteFile(index.file, index.bytes, index.digest, None, store.at(index.file)),
+        shards=files,
+    )
+
+
+def _manifest(store: Store, name: str) -> Manifest | None:
+    content = store.read_if_there(name, most=MOST_MANIFEST_BYTES + 1)
+    try:
+        return None if content is None else Manifest.from_bytes(content)
+    except DatasetError as error:
+        raise with_details(error, path=store.at(name)) from error
+
+
+def _data_file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:
+    path, is_elsewhere = PurePosixPath(shard.path or shard.name), is_url(shard.path)
+    # A remote manifest must not lead out of its folder. A local one may name URLs: its user wrote it.
+    if is_url(store.url) if is_elsewhere else path.is_absolute() or ".." in path.parts:
+        raise DatasetError(
+            "the dataset is an index of shards that lie elsewhere",
+            path=store.url,
+            shard=shard.name,
+            hint="Index the shards in the folder where they lie: stoker index SHARDS --into FOLDER.",
+        )
+    # A copy has the shard at its path, and at its name where the path is a URL.
+    names = {shard.name, *(() if is_elsewhere else (str(path),))}
+    if any(name.startswith(".") or name in (INDEX_NAME, MANIFEST_NAME, *_OPTIONAL) for name in names):
+        raise DatasetError("a shard has the name of another file", path=store.url, shard=shard.name)
+    data_url = find_container(manifest.container).data_url
+    name = data_url(shard.name if is_elsewhere else shard.path or shard.name)
+    url = data_url(str(shard.path)) if is_elsewhere else store.at(name)
+    return RemoteFile(name, shard.bytes, shard.digest, shard.name, url)
 
 
 @dataclass(frozen=True)
@@ -131,7 +243,6 @@ def _check_limit(remote: RemoteDataset, limit: str | int | None) -> None:
 
 
 def _is_staged(remote: RemoteDataset, target: Path) -> bool:
-    """Return whether the dataset has been staged already and its files still have their sizes."""
     if not (target / MANIFEST_NAME).exists():
         return False
     if Manifest.load(target).fingerprint != remote.manifest.fingerprint:
@@ -168,21 +279,25 @@ def fetch_files(
     connections: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[int, int]:
-    """Fetch and check files that ``target`` lacks; return the bytes fetched and the number of files repeated.
-
-    ``state`` holds the blocks of unfinished files, with which a later call resumes. ``progress`` is called
-    with the bytes done and the bytes in all.
-    """
+    """Fetch and check files that a folder lacks; return the bytes fetched and how many were repeated."""
+    # ``state`` holds the blocks of unfinished files, with which a later call resumes. ``progress`` is called
+    # with the bytes done and the bytes in all.
     for file in files:
         for folder in (state, target):
             (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
-    fetch = _Fetch(files, target, state, stop, progress)
+    fetch = _Fetch(files, target, state, RangeReader([file.url for file in files], stop))
+    total = sum(file.size for file in files)
+
+    def show() -> None:
+        if progress is not None:
+            progress(min(fetch.whole + fetch.blocks.present_bytes, total), total)
+
     with (
         ThreadPoolExecutor(connections, thread_name_prefix="stoker-stage") as fetchers,
         ThreadPoolExecutor(2, thread_name_prefix="stoker-check") as checkers,
     ):
         try:
-            fetch.run(fetchers, checkers, connections)
+            fetch.run(fetchers, checkers, 2 * connections, show)
         except BaseException:
             stop.set()
             for pool in (fetchers, checkers):
@@ -190,7 +305,7 @@ def fetch_files(
             raise
         finally:
             fetch.blocks.close()
-    return fetch.fetched, fetch.repeated
+    return fetch.blocks.bytes_fetched, len(fetch.repeated)
 
 
 def _is_whole(path: Path, file: RemoteFile) -> bool:
@@ -201,66 +316,43 @@ def _is_whole(path: Path, file: RemoteFile) -> bool:
 class _Fetch:
     """One call of :func:`fetch_files`."""
 
-    def __init__(
-        self,
-        files: Sequence[RemoteFile],
-        target: Path,
-        state: Path,
-        stop: threading.Event,
-        progress: Callable[[int, int], None] | None,
-    ) -> None:
+    def __init__(self, files: Sequence[RemoteFile], target: Path, state: Path, read: RangeReader) -> None:
         self._files = files
         self._target = target
-        self._read = RangeReader([file.url for file in files], stop)
-        self._progress = progress or (lambda done, total: None)
-        self._size = sum(file.size for file in files)
+        self._read = read
         self.blocks = BlockFiles(state, [file.name for file in files], [file.size for file in files])
-        self._guard = threading.Lock()
-        self._done = self.fetched = self.repeated = 0
+        self.whole = 0  # bytes of the files that need no request
+        self.repeated: list[int] = []
 
-    def run(self, fetchers: ThreadPoolExecutor, checkers: ThreadPoolExecutor, connections: int) -> None:
+    def run(
+        self, fetchers: ThreadPoolExecutor, checkers: ThreadPoolExecutor, most: int, show: Callable[[], None]
+    ) -> None:
         """Keep requests for the next files queued while earlier files are fetched and checked."""
         fetching: deque[tuple[int, TaskGroup]] = deque()
         checking = TaskGroup(checkers)
-        requests = 0
+
+        def check_oldest() -> None:
+            number, requests = fetching.popleft()
+            requests.wait(show)
+            checking.start(partial(self._check_and_move, number))
+
         for number, file in enumerate(self._files):
             if _is_whole(self._target / file.name, file):
-                self._done += file.size
+                self.blocks.forget(number)
+                self.whole += file.size
                 continue
-            fetching.append((number, self._request(number, fetchers)))
-            requests += fetching[-1][1].left
-            while requests > 2 * connections and len(fetching) > _FILES_AHEAD:
-                requests -= self._check_oldest(fetching, checking)
+            fetching.append((number, TaskGroup(fetchers)))
+            for request in self._requests(number):
+                fetching[-1][1].start(request)
+            while len(fetching) > _FILES_AHEAD and sum(requests.left for _, requests in fetching) > most:
+                check_oldest()
         while fetching:
-            self._check_oldest(fetching, checking)
-        self._wait(checking)
+            check_oldest()
+        checking.wait(show)
 
-    def _request(self, number: int, pool: ThreadPoolExecutor) -> TaskGroup:
-        blocks = self.blocks.of_file(number)
-        missing = self.blocks.missing(blocks)
-        with self._guard:
-            self._done += (len(blocks) - len(missing)) * self.blocks.block_bytes
-        requests = TaskGroup(pool)
-        for run in self.blocks.runs(missing, _REQUEST_BYTES):
-            requests.start(partial(self._fill, *run))
-        return requests
-
-    def _fill(self, low: int, high: int) -> None:
-        size = self.blocks.fill(low, high, self._read)
-        with self._guard:
-            self.fetched += size
-            self._done += size
-
-    def _check_oldest(self, fetching: deque[tuple[int, TaskGroup]], checking: TaskGroup) -> int:
-        """Wait for the requests of the oldest file, start its check, and return the number of requests."""
-        number, requests = fetching.popleft()
-        count = requests.left
-        self._wait(requests)
-        checking.start(partial(self._check_and_move, number))
-        return count
-
-    def _wait(self, tasks: TaskGroup) -> None:
-        tasks.wait(lambda: self._progress(min(self._done, self._size), self._size))
+    def _requests(self, number: int) -> list[Callable[[], int]]:
+        missing = self.blocks.missing(self.blocks.of_file(number))
+        return [partial(self.blocks.fill, *run, self._read) for run in self.blocks.runs(missing)]
 
     def _check_and_move(self, number: int) -> None:
         """Compare a file with its digest, fetch it again where they differ, and move it to the target."""
@@ -277,11 +369,9 @@ class _Fetch:
                     hint="The remote file is damaged or was replaced: run stoker verify where it lies, then "
                     "restore it.",
                 )
-            with self._guard:
-                self.repeated += 1
-                self._done -= file.size
-            for run in self.blocks.runs(self.blocks.of_file(number), _REQUEST_BYTES):
-                self._fill(*run)
+            self.repeated.append(number)
+            for request in self._requests(number):
+                request()
         sync(path)
         move_durably(path, self._target / file.name)
         sync_folder((self._target / file.name).parent)

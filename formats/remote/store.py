@@ -17,17 +17,21 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 from stoker.errors import MissingDependencyError, SourceError, StorageError, install_hint
 from stoker.urls import is_url, without_credentials
 
-from .listing import crawl, look_up
+from ..threads import thread_map
 from .retry import BodyCutShortError, Retrier, StoppedError, hint_for
 
 T = TypeVar("T")
 
+_CONCURRENT = 32
+_DEEPEST = 64  # levels of folders; a server with one page for all addresses has folders without end
 # Protocols whose files take no ``cache_type``. Other files read 5 MiB too much without it.
 _OTHER_CACHES = frozenset({"file", "local", "memory", "blockcache", "cached"})
+_WEB = ("http://", "https://")
 _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 30.0
 _POLL = 0.2  # seconds between two checks whether a read has been stopped
@@ -57,15 +61,12 @@ class Store:
         return f"Store({without_credentials(self.url)!r})"
 
     def at(self, name: str) -> str:
-        """Return the URL of a file in the folder."""
         return f"{self.url}/{name}"
 
     def child(self, name: str) -> Store:
-        """Return a folder in this one; this one for an empty name."""
         return Store(self.at(name), self._stop) if name else self
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file."""
         content = self.read_if_there(name)
         if content is None:
             raise self._missing(name)
@@ -81,11 +82,9 @@ class Store:
             return None
 
     def download(self, name: str, file: Path) -> None:
-        """Copy a file to a local one."""
         self._existing(name, "read", lambda: self._fs.get_file(self._readable(name), os.fspath(file)))
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
-        """Return bytes ``start`` to ``stop - 1`` of a file."""
 
         def read() -> bytes:
             data = self._cat(name, start=start, end=stop)
@@ -105,13 +104,12 @@ class Store:
         return bytes(self._fs.cat_file(self._readable(name), **limits))
 
     def is_folder(self) -> bool:
-        """Return whether the folder holds anything; at a web server, whether the server lists it."""
         return bool(self._try("", "looked for", lambda: self._fs.isdir(self._root)))
 
     def files(self, names: Iterable[str] | None = None) -> list[StoredFile]:
         """Return all files in the folder and in folders in it, sorted by name."""
         # A web server need not list its folders: it is asked for ``names``, if they are given.
-        if self.url.startswith(("http://", "https://")):
+        if self.url.startswith(_WEB):
             found = look_up(self._info, crawl(self._links, self._root) if names is None else names)
         else:
             self._fs.invalidate_cache()  # other machines, such as Ray's, may have written since
@@ -124,17 +122,15 @@ class Store:
         )
 
     def status(self, name: str) -> tuple[int, int] | None:
-        """Return the bytes of a file and the time of its last change; None if there is no such file."""
-        # The time is in nanoseconds since 1970, and 0 if the storage does not state it.
+        # Its bytes, and the time of its last change in nanoseconds since 1970, or 0 where that is not known.
         info = self._info(name)
         if not info or info.get("type", "file") != "file":
             return None
         return int(info.get("size") or 0), _modified(info)
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file; None if there is no such file."""
         status = self.status(name)
-        return None if status is None else status[0]
+        return status[0] if status else None
 
     def _links(self, page: str) -> list[str]:
         try:
@@ -143,8 +139,6 @@ class Store:
             raise self._missing(page.removeprefix(f"{self._root}/")) from error
 
     def _info(self, name: str) -> dict[str, Any] | None:
-        """Return what the storage states about a file; None if there is no such file."""
-
         def ask() -> dict[str, Any] | None:
             try:
                 return dict(self._fs.info(self._path(name)))
@@ -193,11 +187,11 @@ class Store:
         try:
             self._try(name, "written", self._in_folder(name, write))
         except FileNotFoundError as error:
-            raise StorageError(
+            message, hint = (
                 "cannot be written: there is no such bucket or folder",
-                path=self.at(name),
-                hint="Make it, or correct the address.",
-            ) from error
+                "Make it, or correct the address.",
+            )
+            raise StorageError(message, path=self.at(name), hint=hint) from error
 
     def _in_folder(self, name: str, write: Callable[[str], None]) -> Callable[[], None]:
         """Return a function that writes a file, and makes its folder if missing, but never a bucket."""
@@ -247,8 +241,42 @@ class Store:
             ) from (error if without_credentials(self.url) == self.url else None)
 
 
-def _file_system(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, and the URL's path in it."""
+def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
+    """Return the names of the files that the pages of a folder, and of folders in it, link to."""
+    # ``list_links`` returns the URLs that a page links to.
+    names: dict[str, None] = {}
+    folders = [""]
+    while folders:
+        folder = folders.pop()  # the newest first, so that endless nesting shows soon
+        page = f"{root}/{folder}"
+        if folder.count("/") > _DEEPEST:
+            raise StorageError(
+                f"folders are nested more than {_DEEPEST} levels deep",
+                path=page,
+                hint="Check whether the server has one page for all addresses, or name the images in a list.",
+            )
+        for link in list_links(page):
+            name = folder + _within(page, link)
+            if name != folder and name not in names:
+                names[name] = None
+                if name.endswith("/"):
+                    folders.append(name)
+    return [unquote(name) for name in names if not name.endswith("/")]
+
+
+def _within(page: str, link: str) -> str:
+    parts = [part for part in link.removeprefix(page).split("/") if part != "."]
+    leads_away = not link.startswith(page) or ".." in parts or "" in parts[:-1] or {"?", "#"} & set(link)
+    return "" if leads_away else "/".join(parts)
+
+
+def look_up(ask: Callable[[str], dict[str, Any] | None], names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the answers of ``ask`` about files, by name, without files that do not exist."""
+    answers = thread_map(ask, names, "ask", _CONCURRENT, 4 * _CONCURRENT)
+    return {name: answer for name, answer in answers if answer is not None}
+
+
+def _file_system(url: str) -> Any:
     try:
         import fsspec.core
     except ImportError as error:
@@ -257,22 +285,21 @@ def _file_system(url: str) -> tuple[Any, str]:
         ) from error
     options: dict[str, Any] = {}
     try:
-        if url.startswith(("http://", "https://")):
+        if url.startswith(_WEB):
             from aiohttp import ClientTimeout
 
             options["client_kwargs"] = {
                 "timeout": ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
             }
-        fs, root = fsspec.core.url_to_fs(url, **options)
+        return fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
-        raise MissingDependencyError(
+        message, hint = (
             f"a package for this storage is missing: {error}",
-            path=url,
-            hint="Install the package that the error names.",
-        ) from error
+            "Install the package that the error names.",
+        )
+        raise MissingDependencyError(message, path=url, hint=hint) from error
     except ValueError as error:
         raise StorageError(f"no such storage: {error}", path=url) from error
-    return fs, root
 
 
 def _modified(info: dict[str, Any]) -> int:
@@ -306,7 +333,6 @@ class RangeReader:
         self._stores = {folder: Store(folder, stop) for folder in {part[0] for part in self._parts}}
 
     def __call__(self, number: int, start: int, stop: int) -> bytes:
-        """Return bytes ``start`` to ``stop - 1`` of file ``number``."""
         folder, _, name = self._parts[number]
         return self._stores[folder].read_range(name, start, stop)
 

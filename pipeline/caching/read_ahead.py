@@ -1,19 +1,22 @@
-"""Read-ahead of one remote dataset: a thread fetches the batches of a pass before the loader needs them.
+"""Fetching from remote datasets ahead of a loader, while it works on earlier batches.
 
-It fetches one batch first, then more and more at once, so that neighbouring blocks share longer requests. The
-loader waits only for the blocks of its own batch. Each payload, or the part of a long one that a batch reads,
-is compared with its checksum, and fetched again if it differs. When the cache exceeds its size, or the disk
-is full, blocks that the pass no longer needs are evicted. The prefetcher of a loader makes and runs these.
+A loader of remote datasets has a :class:`CachePrefetcher`, and waits for the batches of a
+:class:`CachedEpoch`. For each dataset a thread runs a :class:`CacheReadAhead`. It fetches one batch first,
+then more and more at once, so that neighbouring blocks share longer requests. Each payload, or the part of a
+long one that a batch reads, is compared with its checksum, and fetched again if it differs. When the cache
+exceeds its size, or the disk is full, blocks that the pass no longer needs are evicted.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -25,21 +28,22 @@ from stoker.errors import CorruptRecordError, LoaderClosedError
 from stoker.formats.remote.block_files import BlockFiles
 from stoker.formats.remote.cached_dataset import (
     CachedDataset,
-    CachedFiles,
     PartChecksums,
     Ranges,
     cache_errors,
 )
-from stoker.formats.remote.retry import StoppedError
+from stoker.formats.remote.retry import StoppedError, retries
 from stoker.log import EventLog
+from stoker.processes import Cleanup
 
-from ..execution.threads import WorkerThread, stopping
-from .next_use import NextUse
+from ..execution.stats import Counters
+from ..execution.threads import OneShotEvent, WorkerThread, stopping
+from ..order.sampling import SampleSource
+from .next_use import NextUse, PlannedDraws, make_next_use
 
 Int64 = npt.NDArray[np.int64]
 
 _LOG = EventLog("storage")
-_REQUEST_BYTES = 8 << 20
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
 _EVICTION_PARTS = 16  # 1/16 of the cache is evicted at a time
@@ -47,7 +51,8 @@ _SILENCE = 10.0  # seconds that a batch waits before each message
 _POLL = 0.05  # seconds between two checks whether the loader is being stopped
 # Seconds that the end of the interpreter waits for the threads. Reads from fsspec's asynchronous storages end
 # at once when ``stop`` is set. A thread that waits for another storage longer than this is left behind.
-_PATIENCE = 2.0
+_FETCH_PATIENCE = 2.0
+_PATIENCE = 5.0  # seconds that ending a pass waits for its threads
 
 
 class BlockRequest(Future[int]):
@@ -92,7 +97,7 @@ class BlockRequests:
             self.misses += len(missing)
             self.hits += len(blocks) - len(missing)
             new = missing[[block not in self._running for block in missing.tolist()]]
-            for low, high in self._files.runs(new, _REQUEST_BYTES):
+            for low, high in self._files.runs(new):
                 request = BlockRequest()
                 self._running.update(dict.fromkeys(range(low, high), request))
                 self._jobs.put((request, low, high))
@@ -107,7 +112,7 @@ class BlockRequests:
 
     def _start(self) -> None:
         while self._threads < self._connections:
-            WorkerThread(self._work, self.close, "fetch", patience=_PATIENCE).start()
+            WorkerThread(self._work, self.close, "fetch", patience=_FETCH_PATIENCE).start()
             self._threads += 1
 
     def _work(self) -> None:
@@ -143,30 +148,44 @@ class BatchReads(NamedTuple):
     moment: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class CacheHandle:
     """A remote dataset, its cached files and the requests of one loader."""
 
-    dataset: CachedDataset  # The dataset
-    files: CachedFiles  # Its cached data files, opened for this loader
-    requests: BlockRequests  # Requests for their blocks
-    last_use: Int64  # (B,) int64, last use of every block in nanoseconds of the monotonic clock
-    part_checksums: PartChecksums  # Checksums of parts of long payloads that the loader has read
-    next_use: NextUse | None = None  # Tells the next use of blocks; None if the draws are unknown
+    def __init__(
+        self, dataset: CachedDataset, connections: int, draws: PlannedDraws | None, start: int
+    ) -> None:
+        self.dataset = dataset
+        stop = OneShotEvent()
+        self.files = dataset.open_files(stop)
+        blocks = self.files.blocks
+        self.next_use = _next_use(dataset, blocks, draws, start)
+        never = 0 if self.next_use is None else np.iinfo(np.int64).min
+        # (B,) int64, last use of every block in nanoseconds of the monotonic clock, or minus the next use
+        self.last_use = np.full(int(blocks.first[-1]), never, np.int64)
+        make_room = partial(blocks.evict, last_use=self.last_use)
+        self.requests = BlockRequests(blocks, self.files.fetch, connections, stop, make_room)
+        self.part_checksums = PartChecksums(blocks)
 
     def used(self, blocks: Int64, moment: int | None) -> None:
-        """Record that a batch has read blocks, (M,) int64; see :class:`BatchReads` for ``moment``."""
         if self.next_use is not None and moment is not None:
             self.last_use[blocks] = -self.next_use.after(blocks, moment)
         else:
             self.last_use[blocks] = time.monotonic_ns()
 
 
-class PayloadParts(NamedTuple):
-    """Parts of long payloads, without checksums, and (M,) int64, the row of each."""
-
-    ranges: Ranges
-    rows: Int64
+def _next_use(
+    dataset: CachedDataset, blocks: BlockFiles, draws: PlannedDraws | None, start: int
+) -> NextUse | None:
+    """The next uses of the blocks of a cache with a limit; None where samples have several payloads."""
+    has_several = "mask_offset" in dataset.index.types or dataset.arrays
+    if draws is None or dataset.limit is None or has_several:
+        return None
+    shard, offset, length = (
+        dataset.index.column(name).astype(np.int64) for name in ("shard", "offset", "length")
+    )
+    base = blocks.first[shard]
+    first, end = offset // blocks.block_bytes, offset + np.maximum(length, 1) - 1
+    return make_next_use(draws, base + first, base + end // blocks.block_bytes, start)
 
 
 @dataclass(eq=False)
@@ -174,9 +193,10 @@ class PlannedReads:
     """The payloads and parts that are fetched for a batch."""
 
     ranges: Ranges  # Payloads that the batch reads whole
-    parts: PayloadParts | None  # Parts of other payloads; None if it reads all payloads whole
+    parts: Ranges | None  # Parts of other payloads, without checksums; None if it reads all payloads whole
+    part_rows: Int64 | None  # (M,) int64, the row of each part
     blocks: Int64  # Blocks of all of these
-    moment: int | None = None  # See :class:`BatchReads`
+    moment: int | None  # See :class:`BatchReads`
     requests: set[BlockRequest] = field(default_factory=set)  # Requests in flight for the blocks
 
 
@@ -186,15 +206,14 @@ def plan_batch(cache: CacheHandle, reads: BatchReads) -> PlannedReads:
     if reads.slices is None:
         ranges = dataset.ranges(rows)
         blocks = files.covering(ranges.shard, ranges.offset, ranges.length)
-        return PlannedReads(ranges, None, blocks, reads.moment)
+        return PlannedReads(ranges, None, None, blocks, reads.moment)
     sizes = reads.slices[:, 1] - reads.slices[:, 0]
     lengths = dataset.index.column("length")[rows]
     in_parts = (lengths > files.block_bytes) & (sizes < lengths)
     ranges = dataset.ranges(np.unique(rows[~in_parts]))
     parts, payload = cache.part_checksums.parts(dataset.ranges(rows[in_parts]), reads.slices[in_parts])
     spans = (np.concatenate(columns) for columns in zip(ranges[:3], parts[:3], strict=True))
-    payloads = PayloadParts(parts, rows[in_parts][payload])
-    return PlannedReads(ranges, payloads, files.covering(*spans), reads.moment)
+    return PlannedReads(ranges, parts, rows[in_parts][payload], files.covering(*spans), reads.moment)
 
 
 class CacheReadAhead:
@@ -220,7 +239,6 @@ class CacheReadAhead:
         self._ended = False
 
     def run(self) -> None:
-        """Fetch batch after batch, until :meth:`end`; the thread runs this."""
         try:
             for group in self._groups():
                 self._fetch(group)
@@ -311,9 +329,18 @@ class CacheReadAhead:
             except CancelledError:  # another pass that had requested the blocks has ended
                 batch.requests = set(self._requests.request(batch.blocks).values())
         self._cache.files.check(batch.ranges)
-        if batch.parts is not None:
-            self._cache.part_checksums.keep(batch.ranges)
-            self._check_parts(batch.parts)
+        if batch.parts is None or batch.part_rows is None:
+            return
+        checksums = self._cache.part_checksums
+        checksums.keep(batch.ranges)
+        for number in self._cache.files.check(checksums.with_checksums(batch.parts)):
+            dataset = self._cache.dataset
+            raise dataset.error(
+                int(np.flatnonzero(dataset.rows == batch.part_rows[number])[0]),
+                "the payload does not match its checksum",
+                CorruptRecordError,
+                "stoker verify lists all bad samples; convert the source again.",
+            )
 
     def _wait_for(self, pending: set[Future[int]]) -> None:
         """Wait until requests are done, and report a server that does not answer."""
@@ -329,18 +356,6 @@ class CacheReadAhead:
                     f"{url}: a batch has waited {waited:.0f} s for the storage, "
                     f"requests in flight: {len(pending)}",
                 )
-
-    def _check_parts(self, parts: PayloadParts) -> None:
-        """Compare parts of payloads with their checksums, as readers do with whole payloads."""
-        dataset = self._cache.dataset
-        for number in self._cache.files.check(self._cache.part_checksums.with_checksums(parts.ranges)):
-            position = int(np.flatnonzero(dataset.rows == parts.rows[number])[0])
-            raise dataset.error(
-                position,
-                "the payload does not match its checksum",
-                CorruptRecordError,
-                "stoker verify lists all bad samples; convert the source again.",
-            )
 
     def _take(self) -> PlannedReads:
         with self._lock:
@@ -368,16 +383,15 @@ class CacheReadAhead:
                 self._unpin(batch)
                 self._changed.notify_all()
 
-    def _unpin(self, batch: PlannedReads) -> None:
-        self._files.unpin(batch.blocks)
-        self._held -= len(batch.blocks) * self._files.block_bytes
-
     def end(self) -> None:
-        """Fetch nothing more, and unpin all blocks."""
         with self._lock:
             self._stopped = True
             self._unpin_all()
             self._changed.notify_all()
+
+    def _unpin(self, batch: PlannedReads) -> None:
+        self._files.unpin(batch.blocks)
+        self._held -= len(batch.blocks) * self._files.block_bytes
 
     def _unpin_all(self) -> None:
         for batch in self._ready:
@@ -386,3 +400,100 @@ class CacheReadAhead:
         for batches in (self._ready, self._taken):
             while batches:
                 self._unpin(batches.popleft())
+
+
+class CachePrefetcher:
+    """Fetching from remote datasets ahead of one loader."""
+
+    def __init__(
+        self,
+        source: SampleSource,
+        draws: PlannedDraws | None = None,
+        *,
+        connections: int = 64,
+        ahead: int = 1 << 30,
+    ) -> None:
+        self._earlier_retries = retries()
+        self._ends = np.cumsum([len(dataset.index) for dataset in source.datasets])
+        datasets = enumerate(source.datasets)
+        cached = {number: dataset for number, dataset in datasets if isinstance(dataset, CachedDataset)}
+        self._ahead = ahead // len(cached)
+        starts = [0, *self._ends.tolist()]
+        self._handles = {
+            number: CacheHandle(dataset, max(1, connections // len(cached)), draws, starts[number])
+            for number, dataset in cached.items()
+        }
+        self._cleanup = Cleanup(self, _release, list(self._handles.values()))
+        self._epochs: weakref.WeakSet[CachedEpoch] = weakref.WeakSet()
+
+    def begin(self, batches: Callable[[], Iterable[BatchReads]]) -> CachedEpoch:
+        epoch = CachedEpoch(
+            [
+                CacheReadAhead(handle, _reads_of(batches(), number, self._ends), ahead=self._ahead)
+                for number, handle in self._handles.items()
+            ]
+        )
+        self._epochs.add(epoch)  # before its threads start: an interrupt may come in between
+        epoch.start()
+        return epoch
+
+    def counters(self) -> Counters:
+        handles = self._handles.values()
+        return Counters(
+            bytes_fetched=sum(one.files.blocks.bytes_fetched for one in handles),
+            retries=retries() - self._earlier_retries,
+            cache_hits=sum(one.requests.hits for one in handles),
+            cache_misses=sum(one.requests.misses for one in handles),
+            bytes_evicted=sum(one.files.blocks.bytes_evicted for one in handles),
+        )
+
+    def close(self) -> None:
+        """End all fetching and keep the fetched blocks. A second call completes an interrupted one."""
+        for epoch in list(self._epochs):
+            epoch.close()
+        self._cleanup()
+
+
+def _reads_of(batches: Iterable[BatchReads], number: int, ends: Int64) -> Iterator[BatchReads]:
+    start = int(ends[number - 1]) if number else 0
+    for rows, slices, moment in batches:
+        of_dataset = (rows >= start) & (rows < ends[number])
+        yield BatchReads(rows[of_dataset] - start, None if slices is None else slices[of_dataset], moment)
+
+
+def _release(handles: Sequence[CacheHandle]) -> None:
+    for handle in handles:
+        handle.requests.close()
+        handle.files.blocks.close()
+
+
+class CachedEpoch:
+    """The batches of one pass, in order: the producer waits for each, reads it and releases it."""
+
+    def __init__(self, read_aheads: Sequence[CacheReadAhead]) -> None:
+        self._read_aheads = read_aheads
+        self._workers = [WorkerThread(one.run, one.end, "read-ahead") for one in read_aheads]
+        self._cleanup = Cleanup(self, _end, read_aheads, self._workers)
+
+    def start(self) -> None:
+        for worker in self._workers:
+            worker.start()
+
+    def wait(self) -> None:
+        for one in self._read_aheads:
+            one.wait()
+
+    def release(self) -> None:
+        for one in self._read_aheads:
+            one.release()
+
+    def close(self) -> None:
+        """Fetch nothing more. A second call completes an interrupted one."""
+        self._cleanup()
+
+
+def _end(read_aheads: Sequence[CacheReadAhead], workers: Sequence[WorkerThread]) -> None:
+    for one in read_aheads:
+        one.end()
+    for worker in workers:
+        worker.end(_PATIENCE)

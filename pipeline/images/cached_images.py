@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..caching.next_use import PlannedDraws, draws_of_order
-from ..caching.prefetcher import CachedEpoch, CachePrefetcher
-from ..caching.read_ahead import BatchReads
+from ..caching.read_ahead import BatchReads, CachedEpoch, CachePrefetcher
 from ..execution.ranks import Process
 from ..order.schedule import Schedule
 from .config import ImageLoaderConfig

@@ -62,7 +62,7 @@ _MOST_RANKS_THAT_KEEP = 2  # with more ranks, one of them shows a sample of a mo
 
 
 if TYPE_CHECKING:
-    from ..caching.prefetcher import CachedEpoch
+    from ..caching.read_ahead import CachedEpoch
     from ..order.exclusions import Exclusions, Fitting, Point
 
 _TOGETHER, _MOST_TOGETHER = 48 << 20, 8  # most bytes of images, and most batches, in a request to a worker

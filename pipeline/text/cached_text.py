@@ -12,8 +12,7 @@ import numpy.typing as npt
 from stoker.formats.dataset.columns import expand_ranges
 
 from ..caching.next_use import STEPS, PlannedDraws
-from ..caching.prefetcher import CachedEpoch, CachePrefetcher
-from ..caching.read_ahead import BatchReads
+from ..caching.read_ahead import BatchReads, CachedEpoch, CachePrefetcher
 from ..order.schedule import PlannedSteps
 from .config import TextLoaderConfig
 

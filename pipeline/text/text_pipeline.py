@@ -33,7 +33,7 @@ from .planner import TextEpoch, TokenSlices
 from .token_reader import PayloadLocations
 
 if TYPE_CHECKING:
-    from ..caching.prefetcher import CachedEpoch
+    from ..caching.read_ahead import CachedEpoch
     from ..order.exclusions import Exclusions, Point
     from .cached_text import CachedText
 

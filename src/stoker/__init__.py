@@ -50,156 +50,112 @@ def _is_main_interpreter() -> bool:
 
 _check_platform()
 
-if TYPE_CHECKING:
-    from stoker import augment, bucketing, errors, formats
-    from stoker.formats.changes.append import append
-    from stoker.formats.changes.merge import merge
-    from stoker.formats.changes.remove import remove
-    from stoker.formats.conversion.captions import Captions
-    from stoker.formats.conversion.convert import convert
-    from stoker.formats.conversion.options import ImageStorage, Selection, Storage
-    from stoker.formats.conversion.writer import Writer
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.open import open  # noqa: A004 - stoker.open, as gzip.open
-    from stoker.formats.sources.options import SourceOptions
-    from stoker.formats.text.convert import convert_text
-    from stoker.formats.text.options import Training
-    from stoker.formats.text.writer import TextWriter
-    from stoker.formats.verify import verify
-    from stoker.pipeline.cluster.ray_workers import RayWorkers
-    from stoker.pipeline.images.captions import Tokens
-    from stoker.pipeline.images.loader import ImageLoader
-    from stoker.pipeline.images.patches import Patches
-    from stoker.pipeline.images.planners import AspectBuckets
-    from stoker.pipeline.images.sizes import RandomSizes
-    from stoker.pipeline.options import (
-        BadSamples,
-        Buckets,
-        Cache,
-        DaliOptions,
-        MaxLength,
-        MaxTokens,
-        Objects,
-        Packing,
-        Padded,
-        Pixels,
-        Ragged,
-        Ranks,
-        Reading,
-        Samples,
-        Seeds,
-        Streams,
-    )
-    from stoker.pipeline.order.mixture import Mixture, mix
-    from stoker.pipeline.order.orders import BlockShuffle
-    from stoker.pipeline.order.sampling import ClassBalanced, Repeated, Weighted
-    from stoker.pipeline.text.loader import TextLoader
-
-__all__ = [
-    "AspectBuckets",
-    "BadSamples",
-    "BlockShuffle",
-    "Buckets",
-    "Cache",
-    "Captions",
-    "ClassBalanced",
-    "DaliOptions",
-    "Dataset",
-    "ImageLoader",
-    "ImageStorage",
-    "MaxLength",
-    "MaxTokens",
-    "Mixture",
-    "Objects",
-    "Packing",
-    "Padded",
-    "Patches",
-    "Pixels",
-    "Ragged",
-    "RandomSizes",
-    "Ranks",
-    "RayWorkers",
-    "Reading",
-    "Repeated",
-    "Samples",
-    "Seeds",
-    "Selection",
-    "SourceOptions",
-    "Storage",
-    "Streams",
-    "TextLoader",
-    "TextWriter",
-    "Tokens",
-    "Training",
-    "Weighted",
-    "Writer",
-    "append",
-    "augment",
-    "bucketing",
-    "convert",
-    "convert_text",
-    "errors",
-    "formats",
-    "merge",
-    "mix",
-    "open",
-    "remove",
-    "verify",
-]
-
-_HOME = {
-    "AspectBuckets": "stoker.pipeline.images.planners",
-    "BadSamples": "stoker.pipeline.options",
-    "BlockShuffle": "stoker.pipeline.order.orders",
-    "Buckets": "stoker.pipeline.options",
-    "Cache": "stoker.pipeline.options",
-    "Captions": "stoker.formats.conversion.captions",
-    "ClassBalanced": "stoker.pipeline.order.sampling",
-    "DaliOptions": "stoker.pipeline.options",
-    "Dataset": "stoker.formats.dataset.dataset",
-    "ImageLoader": "stoker.pipeline.images.loader",
-    "ImageStorage": "stoker.formats.conversion.options",
-    "MaxLength": "stoker.pipeline.options",
-    "MaxTokens": "stoker.pipeline.options",
-    "Mixture": "stoker.pipeline.order.mixture",
-    "Objects": "stoker.pipeline.options",
-    "Packing": "stoker.pipeline.options",
-    "Padded": "stoker.pipeline.options",
-    "Patches": "stoker.pipeline.images.patches",
-    "Pixels": "stoker.pipeline.options",
-    "Ragged": "stoker.pipeline.options",
-    "RandomSizes": "stoker.pipeline.images.sizes",
-    "Ranks": "stoker.pipeline.options",
-    "RayWorkers": "stoker.pipeline.cluster.ray_workers",
-    "Reading": "stoker.pipeline.options",
-    "Repeated": "stoker.pipeline.order.sampling",
-    "Samples": "stoker.pipeline.options",
-    "Seeds": "stoker.pipeline.options",
-    "Selection": "stoker.formats.conversion.options",
-    "SourceOptions": "stoker.formats.sources.options",
-    "Storage": "stoker.formats.conversion.options",
-    "Streams": "stoker.pipeline.options",
-    "TextLoader": "stoker.pipeline.text.loader",
-    "TextWriter": "stoker.formats.text.writer",
-    "Tokens": "stoker.pipeline.images.captions",
-    "Training": "stoker.formats.text.options",
-    "Weighted": "stoker.pipeline.order.sampling",
-    "Writer": "stoker.formats.conversion.writer",
-    "append": "stoker.formats.changes.append",
-    "convert": "stoker.formats.conversion.convert",
-    "convert_text": "stoker.formats.text.convert",
-    "merge": "stoker.formats.changes.merge",
-    "mix": "stoker.pipeline.order.mixture",
-    "open": "stoker.formats.open",
-    "remove": "stoker.formats.changes.remove",
-    "verify": "stoker.formats.verify",
+_NAMES = {
+    "stoker.formats.changes.append": ("append",),
+    "stoker.formats.changes.merge": ("merge",),
+    "stoker.formats.changes.remove": ("remove",),
+    "stoker.formats.conversion.captions": ("Captions",),
+    "stoker.formats.conversion.convert": ("convert",),
+    "stoker.formats.conversion.options": ("ImageStorage", "Selection", "Storage"),
+    "stoker.formats.conversion.writer": ("Writer",),
+    "stoker.formats.dataset.dataset": ("Dataset",),
+    "stoker.formats.open": ("open",),
+    "stoker.formats.sources.options": ("SourceOptions",),
+    "stoker.formats.text.convert": ("convert_text",),
+    "stoker.formats.text.options": ("Training",),
+    "stoker.formats.text.writer": ("TextWriter",),
+    "stoker.formats.verify": ("verify",),
+    "stoker.pipeline.cluster.ray_workers": ("RayWorkers",),
+    "stoker.pipeline.images.captions": ("Tokens",),
+    "stoker.pipeline.images.loader": ("ImageLoader",),
+    "stoker.pipeline.images.patches": ("Patches",),
+    "stoker.pipeline.images.planners": ("AspectBuckets",),
+    "stoker.pipeline.images.sizes": ("RandomSizes",),
+    "stoker.pipeline.options": (
+        "BadSamples",
+        "Buckets",
+        "Cache",
+        "DaliOptions",
+        "MaxLength",
+        "MaxTokens",
+        "Objects",
+        "Packing",
+        "Padded",
+        "Pixels",
+        "Ragged",
+        "Ranks",
+        "Reading",
+        "Samples",
+        "Seeds",
+        "Streams",
+    ),
+    "stoker.pipeline.order.mixture": ("Mixture", "mix"),
+    "stoker.pipeline.order.orders": ("BlockShuffle",),
+    "stoker.pipeline.order.sampling": ("ClassBalanced", "Repeated", "Weighted"),
+    "stoker.pipeline.text.loader": ("TextLoader",),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+_MODULES = ("augment", "bucketing", "errors", "formats")
+
+if TYPE_CHECKING:
+    from stoker import augment as augment
+    from stoker import bucketing as bucketing
+    from stoker import errors as errors
+    from stoker import formats as formats
+    from stoker.formats.changes.append import append as append
+    from stoker.formats.changes.merge import merge as merge
+    from stoker.formats.changes.remove import remove as remove
+    from stoker.formats.conversion.captions import Captions as Captions
+    from stoker.formats.conversion.convert import convert as convert
+    from stoker.formats.conversion.options import ImageStorage as ImageStorage
+    from stoker.formats.conversion.options import Selection as Selection
+    from stoker.formats.conversion.options import Storage as Storage
+    from stoker.formats.conversion.writer import Writer as Writer
+    from stoker.formats.dataset.dataset import Dataset as Dataset
+    from stoker.formats.open import open as open  # noqa: A004 - stoker.open, as gzip.open
+    from stoker.formats.sources.options import SourceOptions as SourceOptions
+    from stoker.formats.text.convert import convert_text as convert_text
+    from stoker.formats.text.options import Training as Training
+    from stoker.formats.text.writer import TextWriter as TextWriter
+    from stoker.formats.verify import verify as verify
+    from stoker.pipeline.cluster.ray_workers import RayWorkers as RayWorkers
+    from stoker.pipeline.images.captions import Tokens as Tokens
+    from stoker.pipeline.images.loader import ImageLoader as ImageLoader
+    from stoker.pipeline.images.patches import Patches as Patches
+    from stoker.pipeline.images.planners import AspectBuckets as AspectBuckets
+    from stoker.pipeline.images.sizes import RandomSizes as RandomSizes
+    from stoker.pipeline.options import BadSamples as BadSamples
+    from stoker.pipeline.options import Buckets as Buckets
+    from stoker.pipeline.options import Cache as Cache
+    from stoker.pipeline.options import DaliOptions as DaliOptions
+    from stoker.pipeline.options import MaxLength as MaxLength
+    from stoker.pipeline.options import MaxTokens as MaxTokens
+    from stoker.pipeline.options import Objects as Objects
+    from stoker.pipeline.options import Packing as Packing
+    from stoker.pipeline.options import Padded as Padded
+    from stoker.pipeline.options import Pixels as Pixels
+    from stoker.pipeline.options import Ragged as Ragged
+    from stoker.pipeline.options import Ranks as Ranks
+    from stoker.pipeline.options import Reading as Reading
+    from stoker.pipeline.options import Samples as Samples
+    from stoker.pipeline.options import Seeds as Seeds
+    from stoker.pipeline.options import Streams as Streams
+    from stoker.pipeline.order.mixture import Mixture as Mixture
+    from stoker.pipeline.order.mixture import mix as mix
+    from stoker.pipeline.order.orders import BlockShuffle as BlockShuffle
+    from stoker.pipeline.order.sampling import ClassBalanced as ClassBalanced
+    from stoker.pipeline.order.sampling import Repeated as Repeated
+    from stoker.pipeline.order.sampling import Weighted as Weighted
+    from stoker.pipeline.text.loader import TextLoader as TextLoader
+
+_PUBLIC = sorted([*_HOME, *_MODULES])
+__all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
-    elif name in __all__:
+    elif name in _MODULES:
         value = importlib.import_module(f"stoker.{name}")
     else:
         raise AttributeError(f"module 'stoker' has no attribute {name!r}")
@@ -208,4 +164,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return _PUBLIC

@@ -37,7 +37,6 @@ class EventLog:
         self._log(logging.WARNING, event, message)
 
     def info(self, event: str, message: str) -> None:
-        """Log a message at level INFO in the same way."""
         self._log(logging.INFO, event, message)
 
     def _log(self, level: int, event: str, message: str) -> None:

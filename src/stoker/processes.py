@@ -34,7 +34,6 @@ class PerProcess(Generic[T]):
         self._owned: tuple[OwnerProcess, T] | None = None
 
     def get(self) -> T:
-        """Return the value of the calling process."""
         if self._owned is None or not self._owned[0].is_current():
             self._owned = OwnerProcess(), self._make()
         return self._owned[1]

@@ -16,9 +16,8 @@ from helpers.processes import interrupted_everywhere
 
 import stoker
 from stoker.errors import StorageError, WriteError
-from stoker.pipeline.caching import prefetcher as cache_prefetcher
-from stoker.pipeline.caching.prefetcher import CachedEpoch
-from stoker.pipeline.caching.read_ahead import BlockRequests
+from stoker.pipeline.caching import read_ahead as cache_prefetcher
+from stoker.pipeline.caching.read_ahead import BlockRequests, CachedEpoch
 from stoker.pipeline.execution.threads import OneShotEvent, WorkerThread
 
 # An interrupt inside a finaliser is reported, and otherwise ignored, by Python.

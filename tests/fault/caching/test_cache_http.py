@@ -18,8 +18,7 @@ from helpers.warm_python import WarmPython
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError, WriteError
-from stoker.pipeline.caching.prefetcher import CachePrefetcher
-from stoker.pipeline.caching.read_ahead import BatchReads
+from stoker.pipeline.caching.read_ahead import BatchReads, CachePrefetcher
 from stoker.pipeline.order.orders import BlockShuffle
 
 SHARD = "shard-00001-of-00004.tfrecord"

@@ -15,7 +15,7 @@ from helpers.loaders import loader, received
 from helpers.processes import wait_until
 
 from stoker.formats.remote import store as file_system
-from stoker.pipeline.caching.prefetcher import CachedEpoch
+from stoker.pipeline.caching.read_ahead import CachedEpoch
 
 
 @pytest.mark.parametrize("end", ["close", "break", "drop"])

@@ -19,14 +19,14 @@ from helpers.processes import wait_until
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError
-from stoker.formats.remote import stage as file_fetcher
+from stoker.formats.remote import block_files
 from stoker.formats.remote.stage import stage
 
 
 @pytest.fixture(autouse=True)
 def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a request two blocks long; users choose no length."""
-    monkeypatch.setattr(file_fetcher, "_REQUEST_BYTES", 8192)
+    monkeypatch.setattr(block_files, "_REQUEST_BYTES", 8192)
 
 
 @pytest.fixture(scope="module")

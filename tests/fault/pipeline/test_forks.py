@@ -135,7 +135,7 @@ def test_a_child_unpins_no_blocks_of_its_parent(tmp_path: Path, run: Run) -> Non
 from types import SimpleNamespace
 import numpy as np
 from helpers.loaders import block_files, read_ahead_over
-from stoker.pipeline.caching.prefetcher import CachedEpoch
+from stoker.pipeline.caching.read_ahead import CachedEpoch
 
 requests = SimpleNamespace(request=lambda blocks: {}, coming_bytes=0)
 begun = CachedEpoch([read_ahead_over(block_files(FOLDER), requests)])

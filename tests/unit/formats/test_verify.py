@@ -19,7 +19,7 @@ from helpers.shards import TOY, add_container
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, DatasetError
-from stoker.formats import sample_checks as payloads
+from stoker.formats import verify as payloads
 from stoker.formats.containers import tfrecord
 from stoker.formats.containers.container import writable
 from stoker.formats.containers.image_record import FeatureNames

@@ -17,8 +17,8 @@ import stoker
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.conversion.image_objects import resize_geometry
 from stoker.formats.conversion.mask_values import MaskRules, encode_mask, mask_table
-from stoker.formats.sample_checks import mask_problem
 from stoker.formats.sources.source_reader import SkippedError
+from stoker.formats.verify import mask_problem
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -163,7 +163,7 @@ def test_another_conversion_at_a_url_leaves_nothing_of_one_interrupted_while_it_
         if calls > 0:
             break
         convert("out", 2)
-        assert stored(memory, "/bucket/out") == stored(memory, "/bucket/expected"), f"interrupted at call {at}"
+        assert stored(memory, "/bucket/out") == stored(memory, "/bucket/expected"), f"call {at}"
         memory.rm("/bucket/out", recursive=True)
     assert at > 20
 

@@ -15,7 +15,7 @@ from stoker.errors import DatasetError
 from stoker.formats.dataset import manifest as manifest_module
 from stoker.formats.dataset.annotations import AnnotationInfo
 from stoker.formats.dataset.manifest import MANIFEST_NAME, IndexFile, Manifest, Shard
-from stoker.formats.remote import remote_dataset
+from stoker.formats.remote import stage as remote_dataset
 
 
 def manifest(**changes: Any) -> Manifest:

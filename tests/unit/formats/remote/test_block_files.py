@@ -19,6 +19,7 @@ import pytest
 from helpers.loaders import BLOCK, SIZES, Reader, array, make
 
 from stoker.errors import ConfigError, StorageError
+from stoker.formats.remote import block_files
 from stoker.formats.remote.block_files import BlockFiles, punch_hole
 from stoker.pipeline.caching.read_ahead import BlockRequests
 
@@ -28,7 +29,9 @@ def test_a_file_of_another_size_has_no_blocks(tmp_path: Path) -> None:
     assert make(tmp_path).paths[0].read_bytes() == bytes(SIZES[0])
 
 
-def test_one_numbering_covers_the_blocks_and_runs_of_all_files(tmp_path: Path) -> None:
+def test_one_numbering_covers_the_blocks_and_runs_of_all_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = make(tmp_path / "cache")
     assert files.first.tolist() == [0, 3, 3, 4, 6]
     assert [path.stat().st_size for path in files.paths] == SIZES
@@ -38,11 +41,13 @@ def test_one_numbering_covers_the_blocks_and_runs_of_all_files(tmp_path: Path) -
     assert files.covering(array(0, 2), array(0, 0), array(BLOCK, BLOCK)).tolist() == [0, 3]
     assert files.covering(array(), array(), array()).tolist() == []
     everything = np.arange(6)
-    assert files.runs(everything, 1 << 20) == [(0, 3), (3, 4), (4, 6)]
-    assert files.runs(everything, 2 * BLOCK) == [(0, 2), (2, 3), (3, 4), (4, 6)]
-    assert files.runs(everything, 1) == [(i, i + 1) for i in range(6)]
-    assert files.runs(array(0, 2, 5), 1 << 20) == [(0, 1), (2, 3), (5, 6)]
-    assert files.runs(array(), 1 << 20) == []
+    assert files.runs(everything) == [(0, 3), (3, 4), (4, 6)]
+    assert files.runs(array(0, 2, 5)) == [(0, 1), (2, 3), (5, 6)]
+    assert files.runs(array()) == []
+    monkeypatch.setattr(block_files, "_REQUEST_BYTES", 2 * BLOCK)
+    assert files.runs(everything) == [(0, 2), (2, 3), (3, 4), (4, 6)]
+    monkeypatch.setattr(block_files, "_REQUEST_BYTES", 1)
+    assert files.runs(everything) == [(i, i + 1) for i in range(6)]
 
 
 def test_filling_fetches_missing_blocks_unless_asked_again(tmp_path: Path, contents: list[bytes]) -> None:
@@ -71,7 +76,7 @@ def test_the_least_recently_used_block_is_evicted(
 ) -> None:
     caplog.set_level("INFO", "stoker.cache")
     files, reader = make(tmp_path), Reader(contents)
-    for low, high in files.runs(np.arange(6), 1 << 20):
+    for low, high in files.runs(np.arange(6)):
         files.fill(low, high, reader)
     assert files.present_bytes == 6 * BLOCK
     last_use = array(5, 1, 4, 0, 3, 2)

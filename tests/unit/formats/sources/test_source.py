@@ -18,8 +18,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError, StorageError
-from stoker.formats.remote.listing import crawl, look_up
-from stoker.formats.remote.store import Store
+from stoker.formats.remote.store import Store, crawl, look_up
 from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source, open_folder, split_at_folder
