@@ -1,9 +1,7 @@
 """The cache of indexes of sources that are read in place: folders of images, and archives of other programs.
 
-:func:`cached_index` returns the folder of a dataset: a manifest and an index, whose payloads stay in the
-source. The first call for a source makes it, and later calls find it. The cache lies in the user's cache
-folder, see :mod:`stoker.formats.files`. It keeps at most :data:`MOST_INDEXES` with at most :data:`MOST_BYTES`
-in all, and removes the least recently used first. ``stoker cache`` lists and clears it.
+It lies in the user's cache folder, see :mod:`stoker.formats.files`, and removes the least recently used index
+first. ``stoker cache`` lists and clears it.
 """
 
 from __future__ import annotations
@@ -57,7 +55,10 @@ def cached_index(
         # A few files lock all indexes: lock files cannot be removed safely, and would pile up.
         lock = os.open(root / f"lock-{name[:2]}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
-        return _make_for_this_process(make)
+        _temporary.append(tempfile.TemporaryDirectory(prefix="stoker-index-"))
+        folder = Path(_temporary[-1].name)
+        make(folder)
+        return folder
     with os.fdopen(lock) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         entry = root / name
@@ -108,13 +109,6 @@ def _make(root: Path, entry: Path, origin: str, make: Callable[[Path], None]) ->
     except BaseException:
         remove(unfinished)
         raise
-
-
-def _make_for_this_process(make: Callable[[Path], None]) -> Path:
-    temporary = tempfile.TemporaryDirectory(prefix="stoker-index-")
-    _temporary.append(temporary)
-    make(Path(temporary.name))
-    return Path(temporary.name)
 
 
 def _evict(newest: Path) -> None:

@@ -14,7 +14,6 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from stoker.errors import ConfigError
 
@@ -72,16 +71,20 @@ def _computed_leaves(dataset: Dataset, num_threads: int, *, again: bool) -> list
     ]
     in_files = dataset.manifest.container == LISTING.name
     kept = cache_folder() / "sha256" / f"{dataset.manifest.fingerprint}.json"
-    leaves = None if again or in_files else _read_kept(kept, stamps)
-    if leaves is not None:
-        return leaves
+    if not again and not in_files:
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            stored = json.loads(kept.read_text("utf-8"))
+            if stored["files"] == stamps and len(stored["leaves"]) == len(stamps):
+                return [str(leaf) for leaf in stored["leaves"]]
     with ThreadPoolExecutor(num_threads) as threads:
         leaves = [digests.sha256 for digests in threads.map(file_digests, files)]
         if in_files:
             whole = Dataset(dataset.path, dataset.manifest, dataset.index, dataset.data_files)
             leaves += threads.map(lambda i: hashlib.sha256(whole.read(i)).hexdigest(), range(len(whole)))
     if not in_files:
-        _keep(kept, stamps, leaves)
+        with contextlib.suppress(OSError):  # without a cache folder, the next call reads all bytes again
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(kept, json.dumps({"files": stamps, "leaves": leaves}).encode())
     return leaves
 
 
@@ -95,17 +98,3 @@ def merkle_root(leaves: Sequence[bytes]) -> str:
         return hashlib.sha256(b"\x01" + tree(first, first + half) + tree(first + half, end)).digest()
 
     return tree(0, len(leaves)).hex()
-
-
-def _read_kept(path: Path, stamps: list[list[str | int]]) -> list[str] | None:
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        kept = json.loads(path.read_text("utf-8"))
-        if kept["files"] == stamps and len(kept["leaves"]) == len(stamps):
-            return [str(leaf) for leaf in kept["leaves"]]
-    return None
-
-
-def _keep(path: Path, stamps: list[list[str | int]], leaves: list[str]) -> None:
-    with contextlib.suppress(OSError):  # without a cache folder, the next call reads all bytes again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(path, json.dumps({"files": stamps, "leaves": leaves}).encode())

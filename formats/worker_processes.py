@@ -66,13 +66,13 @@ def _explain(error: BaseException, work: str, sent: str, fewer: str) -> None:
     if isinstance(error, BrokenProcessPool):
         raise EngineError(
             f"a process that {work} has died",
-            hint=f"it may have run out of memory: use fewer ({fewer}); if it never started, put the call "
-            "below if __name__ == '__main__'",
+            hint=f"It may have run out of memory: use fewer ({fewer}). If it never started, put the call "
+            "below if __name__ == '__main__'.",
         ) from error
     if type(error).__name__ in ("AttributeError", "TypeError", "PicklingError") and "pickle" in str(error):
         raise ConfigError(
             f"{sent} cannot be sent to a process: {error}",
-            hint="define the function at the top level of a module",
+            hint="Define the function at the top level of a module.",
         ) from error
 
 

@@ -130,7 +130,9 @@ def _publish(
         for shard in part.manifest.shards:
             name = f"shard-{len(shards):05d}-of-{total:05d}"
             shards.append(_take_shard(part, shard, name, target, copy=copy))
-    manifest = join_manifest(parts, classes, shards, index, name=None, options=_options(parts))
+    manifest = join_manifest(
+        parts, classes, shards, index, name=None, options={**_common_options(parts), "made_by": "merge"}
+    )
     change = f"merge {' '.join(str(part.folder) for part in parts)}"
     contents = {
         SKIPPED_NAME: b"".join(_content(part.folder / SKIPPED_NAME) for part in parts),
@@ -161,7 +163,11 @@ def _take_shard(part: Part, shard: Shard, name: str, target: Path, *, copy: bool
                 _copy(source, target / merged.name, shutil.copyfile)
             else:
                 merged = replace(merged, path=str(source.resolve()))
-    _copy_sidecars(part, shard, merged, target)
+    for sidecar in find_container(part.manifest.container).sidecars:
+        beside = part.folder / sidecar.name(shard.name, external=shard.path is not None)
+        if beside.exists():
+            name = sidecar.name(merged.name, external=merged.path is not None)
+            _copy(beside, target / name, shutil.copyfile)
     return merged
 
 
@@ -185,23 +191,10 @@ def _copy(source: Path, target: Path, copy_file: Callable[[Path, Path], object])
     sync(target)
 
 
-def _copy_sidecars(part: Part, shard: Shard, merged: Shard, target: Path) -> None:
-    for sidecar in find_container(part.manifest.container).sidecars:
-        source = part.folder / sidecar.name(shard.name, external=shard.path is not None)
-        if source.exists():
-            name = sidecar.name(merged.name, external=merged.path is not None)
-            _copy(source, target / name, shutil.copyfile)
-
-
 def _content(file: Path) -> bytes:
     return file.read_bytes() if file.exists() else b""
 
 
-def _options(parts: list[Part]) -> dict[str, Option]:
+def _common_options(parts: list[Part]) -> dict[str, Option]:
     first, *others = (part.manifest.options for part in parts)
-    common = {
-        name: value
-        for name, value in first.items()
-        if all(name in other and other[name] == value for other in others)
-    }
-    return {**common, "made_by": "merge"}
+    return {one[0]: one[1] for one in first.items() if all(one in other.items() for other in others)}

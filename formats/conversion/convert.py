@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 import pyarrow.compute as pc
 
-from stoker.arguments import check_progress, renamed_option
+from stoker.arguments import check_progress, refuses_num_workers
 from stoker.errors import ConfigError
 from stoker.urls import is_url
 
@@ -44,7 +44,7 @@ class SupportsItems(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-@renamed_option("num_workers", "num_threads")
+@refuses_num_workers
 def convert(
     source: str | os.PathLike[str] | Iterable[Any] | SupportsItems,
     target: str | os.PathLike[str],

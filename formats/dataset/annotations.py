@@ -240,35 +240,27 @@ def _runs(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[Runs]:
 
 def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
     """Return the index columns of the objects of at least one sample, the inverse of :func:`from_columns`."""
-    counts = np.array([len(sample) for sample in samples])
-    first = samples[0]
-    columns = {
-        "object_boxes": _joined([sample.boxes for sample in samples], 4 * counts),
-        "object_labels": _joined([sample.labels for sample in samples], counts),
-        "object_crowd": _joined([sample.crowd for sample in samples], counts),
-        "object_area": _joined([sample.area for sample in samples], counts),
-        "object_id": _joined([sample.id for sample in samples], counts),
-    }
+    counts, first = np.array([len(sample) for sample in samples]), samples[0]
+    widths = {"boxes": 4, "labels": 1, "crowd": 1, "area": 1, "id": 1}
     if first.keypoints is not None:
-        width = 3 * first.keypoints.shape[1]
-        columns["object_keypoints"] = _joined([sample.keypoints for sample in samples], width * counts)
+        widths["keypoints"] = 3 * first.keypoints.shape[1]
+    columns = {
+        _PREFIX + name: _joined([getattr(sample, name) for sample in samples], width * counts)
+        for name, width in widths.items()
+    }
     if first.polygons is not None:
         columns |= _polygon_columns([sample.polygons or [] for sample in samples])
     if first.runs is not None:
         columns |= _run_columns([sample.runs or [] for sample in samples])
-    arrays = {
-        name: columns[name].to_arrow().cast(arrow_type)
-        for name, arrow_type in OBJECT_COLUMNS.items()
-        if name in columns
-    }
+    known = {name: kind for name, kind in OBJECT_COLUMNS.items() if name in columns}
+    arrays = {name: columns[name].to_arrow().cast(kind) for name, kind in known.items()}
     for name in sorted(first.extra):
         arrays[_PREFIX + name] = _joined([sample.extra[name] for sample in samples], counts).to_arrow()
     return arrays
 
 
-def _joined(parts: Sequence[Array | None], counts: npt.NDArray[np.int64]) -> ListColumn:
-    flat = [np.ravel(part) for part in parts if part is not None]
-    return ListColumn.of_counts(counts, np.concatenate(flat))
+def _joined(parts: Sequence[Array], counts: npt.NDArray[np.int64]) -> ListColumn:
+    return ListColumn.of_counts(counts, np.concatenate([np.ravel(part) for part in parts]))
 
 
 def _polygon_columns(samples: list[Polygons]) -> dict[str, ListColumn]:

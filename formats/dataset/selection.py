@@ -73,7 +73,7 @@ def checked_positions(positions: npt.ArrayLike, n: int) -> Int64:
 
 
 def selected_positions(
-    index: Index, rows: Int64, which: npt.ArrayLike | str | pc.Expression, objects: Bool | None = None
+    index: Index, rows: Int64, which: npt.ArrayLike | str | pc.Expression, objects: Bool | None
 ) -> Int64:
     """Return the positions that ``which`` of ``Dataset.select`` means, among (N,) rows of an index."""
     # ``objects``, (M,) bool, has the objects of the index that a condition counts; None for all.
@@ -119,21 +119,17 @@ def _hashes(keys: Iterable[str], seed: int) -> Iterator[int]:
 
 def class_numbers(classes: Sequence[str], wanted: str | Sequence[str]) -> list[int]:
     """Return the numbers of the wanted classes; ``classes`` has the names of all, by number."""
-    return [_number(classes, name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
-
-
-def _number(classes: Sequence[str], name: str) -> int:
-    if not isinstance(name, str):
-        raise ConfigError(
-            f"classes must be names of classes, found {name!r}",
-            hint=f"Choose numbers by a condition: select('label in ({name!r},)').",
-        )
-    if name in classes:
-        return classes.index(name)
-    near = get_close_matches(name, classes, n=_SHOWN) or classes[:_SHOWN]
-    more = " ..." if len(near) == _SHOWN < len(classes) else ""
-    hint = f"There are {', '.join(near)}{more}" if near else "The dataset has no names of classes."
-    raise ConfigError(f"there is no class {name!r}", hint=hint)
+    names: Sequence[Any] = [wanted] if isinstance(wanted, str) else wanted
+    for name in names:
+        if not isinstance(name, str):
+            hint = f"Choose numbers by a condition: select('label in ({name!r},)')."
+            raise ConfigError(f"classes must be names of classes, found {name!r}", hint=hint)
+        if name not in classes:
+            near = get_close_matches(name, classes, n=_SHOWN) or classes[:_SHOWN]
+            more = " ..." if len(near) == _SHOWN < len(classes) else ""
+            hint = f"There are {', '.join(near)}{more}" if near else "The dataset has no names of classes."
+            raise ConfigError(f"there is no class {name!r}", hint=hint)
+    return [classes.index(name) for name in names]
 
 
 def has_class(labels: ListColumn, numbers: list[int]) -> Bool:
@@ -152,10 +148,8 @@ class Numbering:
     @classmethod
     def of(cls, classes: Sequence[str], numbers: Sequence[int]) -> Numbering:
         if len(set(numbers)) < len(numbers):
-            raise ConfigError(
-                "a class is named twice, and renumber=True gives each one number",
-                hint="Name each class once.",
-            )
+            message = "a class is named twice, and renumber=True gives each one number"
+            raise ConfigError(message, hint="Name each class once.")
         return cls(tuple(classes), np.array(numbers, np.int64))
 
     def of_labels(self, labels: Int64) -> Int64:
@@ -213,10 +207,11 @@ def _all_objects(index: Index, keypoints: int = 0, parts: Collection[str] = ()) 
 
 def _object_columns(index: Index, condition: str, objects: Bool | None) -> dict[str, pa.Array]:
     """Return the columns about the objects of each image that a condition names, (N,) each, by name."""
-    if "object_labels" not in index.types or not any(name in condition for name in _OBJECT_NAMES):
+    named = [name for name in _OBJECT_NAMES if name in condition]
+    if "object_labels" not in index.types or not named:
         return {}
-    if objects is None and not any(name in condition for name in _OBJECT_NAMES[1:]):
-        return {_OBJECT_NAMES[0]: pa.array(index.lists("object_labels").counts)}
+    if objects is None and named == ["num_objects"]:
+        return {"num_objects": pa.array(index.lists("object_labels").counts)}
     annotations = _all_objects(index)
     if objects is not None:
         annotations = annotations.take(objects)
@@ -224,13 +219,12 @@ def _object_columns(index: Index, condition: str, objects: Bool | None) -> dict[
     smallest, largest = np.full(n, np.inf), np.zeros(n)
     np.minimum.at(smallest, annotations.owner, annotations.area)
     np.maximum.at(largest, annotations.owner, annotations.area)
-    values: tuple[Any, ...] = (
-        np.bincount(annotations.owner, minlength=n),
-        np.bincount(annotations.owner[annotations.crowd], minlength=n),
-        np.where(np.isfinite(smallest), smallest, 0),
-        largest,
-    )
-    return dict(zip(_OBJECT_NAMES, map(pa.array, values), strict=True))
+    return {
+        "num_objects": pa.array(np.bincount(annotations.owner, minlength=n)),
+        "num_crowds": pa.array(np.bincount(annotations.owner[annotations.crowd], minlength=n)),
+        "smallest_object": pa.array(np.where(np.isfinite(smallest), smallest, 0)),
+        "largest_object": pa.array(largest),
+    }
 
 
 def matching(index: Index, expression: pc.Expression | str, objects: Bool | None = None) -> Bool:
@@ -270,11 +264,11 @@ def _check_offsets(index: Index, name: str) -> None:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise StaleIndexError(
+            message, hint = (
                 f"the index column {name!r} is damaged: {error}",
-                path=index.path,
-                hint="Run stoker verify, which says where.",
-            ) from error
+                "Run stoker verify, which says where.",
+            )
+            raise StaleIndexError(message, path=index.path, hint=hint) from error
 
 
 def parse(text: str) -> pc.Expression:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from stoker.arguments import check_progress, renamed_option
+from stoker.arguments import check_progress, refuses_num_workers
 from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
 
@@ -102,7 +102,7 @@ def check_fields(fields: tuple[str, ...]) -> None:
 Paths = str | os.PathLike[str]
 
 
-@renamed_option("num_workers", "num_threads")
+@refuses_num_workers
 def convert_text(
     source: Paths | Sequence[Paths] | Iterable[str] | Iterable[Mapping[str, Any]],
     target: Paths,

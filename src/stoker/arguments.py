@@ -39,19 +39,18 @@ def check_progress(progress: object) -> None:
         )
 
 
-def renamed_option(old: str, new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function so that its TypeError for the argument ``old``, of version 0.1.0, names ``new``."""
+def refuses_num_workers(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function so that its TypeError for an argument of version 0.1.0 gives the name of today."""
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if old in kwargs:
-                raise TypeError(f"{function.__name__}() has no option {old!r}: it is now called {new!r}")
-            return function(*args, **kwargs)
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "num_workers" in kwargs:
+            raise TypeError(
+                f"{function.__name__}() has no option 'num_workers': it is now called 'num_threads'"
+            )
+        return function(*args, **kwargs)
 
-        return call
-
-    return decorate
+    return call
 
 
 def whole_number(name: str, value: SupportsIndex, least: int | None = None, most: int | None = None) -> int:

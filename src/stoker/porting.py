@@ -12,18 +12,13 @@ from functools import cache
 
 from stoker.errors import ConfigError
 
-_WORKERS = "`num_threads` for images; there are no worker processes"
-_FULL_SHUFFLE = "`shuffle=True`: a full shuffle"
-_DROP = '`batch_size=n, last_batch="drop"`'
-_FOUND_BY_LOADER = "found by the loader"
-
 LOADER_ARGUMENTS = {
     "transform": "`transforms`: a list of transforms of `stoker.augment` with the same names; parameters are "
     "drawn for each image",
-    "num_workers": _WORKERS,
-    "worker_init_fn": _WORKERS,
-    "persistent_workers": _WORKERS,
-    "multiprocessing_context": _WORKERS,
+    **dict.fromkeys(
+        ("num_workers", "worker_init_fn", "persistent_workers", "multiprocessing_context"),
+        "`num_threads` for images; there are no worker processes",
+    ),
     "prefetch_factor": "`prefetch`, counted in batches",
     "drop_last": '`last_batch="drop"`',
     "collate_fn": "`columns`, and `batchify` for documents; `MixUp()` and `CutMix()` go into the list of "
@@ -32,17 +27,13 @@ LOADER_ARGUMENTS = {
     "seeds",
     "batch_sampler": "`sampler`, which chooses the samples, and `batch_size`; for documents also "
     "`batch_sampler`",
-    "shuffle_buffer": _FULL_SHUFFLE,
-    "buffer_size": _FULL_SHUFFLE,
-    "drop_remainder": _DROP,
+    **dict.fromkeys(("shuffle_buffer", "buffer_size"), "`shuffle=True`: a full shuffle"),
+    "drop_remainder": '`batch_size=n, last_batch="drop"`',
     "num_parallel_calls": "`num_threads` for images",
-    "shard_id": _FOUND_BY_LOADER,
-    "num_shards": _FOUND_BY_LOADER,
-    "device_id": _FOUND_BY_LOADER,
+    **dict.fromkeys(("shard_id", "num_shards", "device_id"), "found by the loader"),
     "last_batch_policy": '`last_batch="pad"`, `"drop"`, `"partial"`',
-    "prefetch_queue_depth": "`prefetch`",
+    **dict.fromkeys(("prefetch_queue_depth", "batches_ahead"), "`prefetch`"),
     "order": "`shuffle=True`, `shuffle=stoker.BlockShuffle()`, `shuffle=False`",
-    "batches_ahead": "`prefetch`",
     "pipelines": "`columns` and `transforms`",
     "distributed": "not needed: the loader knows its rank",
     "os_cache": "not needed: the shards are in the page cache",
@@ -86,8 +77,7 @@ TRANSFORM_ARGUMENTS = {
 def check_arguments(owner: type, names: Collection[str], equivalents: dict[str, str]) -> None:
     """Refuse keyword arguments that another library has, and ``owner`` has not."""
     # ``equivalents`` is :data:`LOADER_ARGUMENTS` or :data:`TRANSFORM_ARGUMENTS`.
-    known = [name for name in names if name in equivalents]
-    unknown = [name for name in known if not _takes(owner, name)]
+    unknown = [name for name in names if name in equivalents and not _takes(owner, name)]
     if unknown:
         hints = [f"In place of {name}: {equivalents[name]}".replace("`", "") for name in unknown]
         raise ConfigError(f"{owner.__name__} has no argument {', '.join(unknown)}", hint="\n".join(hints))
@@ -96,6 +86,4 @@ def check_arguments(owner: type, names: Collection[str], equivalents: dict[str, 
 @cache
 def _takes(owner: type, name: str) -> bool:
     parameters = inspect.signature(owner).parameters
-    return name in parameters or any(
-        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
-    )
+    return name in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())

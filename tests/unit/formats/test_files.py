@@ -7,9 +7,7 @@ import fcntl
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -28,7 +26,6 @@ from stoker.formats.files import (
     parse_byte_size,
     read_at,
     remove,
-    sync,
     write_durably,
 )
 
@@ -52,25 +49,6 @@ class TestLock:
         assert (tmp_path / LOCK_NAME).exists()
         with folder_lock(tmp_path):
             pass
-        assert list(tmp_path.iterdir()) == []
-
-    def test_two_threads_never_hold_the_lock_at_once(self, tmp_path: Path) -> None:
-        holders: list[int] = []
-        counts: list[int] = []
-
-        def work() -> None:
-            for _ in range(100):
-                with suppress(LockedError), folder_lock(tmp_path):
-                    holders.append(1)
-                    counts.append(len(holders))
-                    holders.pop()
-
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert max(counts) == 1
         assert list(tmp_path.iterdir()) == []
 
     def test_a_lock_file_that_is_removed_before_it_is_locked_is_made_again(
@@ -158,37 +136,6 @@ class TestWriting:
             write_durably(tmp_path / "a", b"new")
         assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
 
-    def test_a_file_is_synced_before_it_is_renamed_and_its_folder_after(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        calls: list[str] = []
-
-        def note(name: str, call: Callable[..., object]) -> Callable[..., object]:
-            def noted(*arguments: object) -> object:
-                calls.append(name)
-                return call(*arguments)
-
-            return noted
-
-        monkeypatch.setattr(os, "fsync", note("fsync", os.fsync))
-        monkeypatch.setattr(Path, "rename", note("rename", Path.rename))
-        write_durably(tmp_path / "a", b"x")
-        assert calls == ["fsync", "rename", "fsync"]
-
-
-def test_the_files_of_a_folder_are_synced_before_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "shard.lmdb").mkdir()
-    (tmp_path / "shard.lmdb/data.mdb").write_bytes(b"x")
-    synced: list[str] = []
-    monkeypatch.setattr(
-        os, "fsync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
-    )
-    sync(tmp_path)
-    shard = str(tmp_path / "shard.lmdb")
-    assert synced == [f"{shard}/data.mdb", shard, str(tmp_path)]
-
 
 def test_moving_replaces_files_and_folders(tmp_path: Path) -> None:
     for name in ("source", "target"):
@@ -255,18 +202,6 @@ def test_a_fifo_or_a_folder_is_refused_without_blocking(tmp_path: Path, make: Ca
     make(path)
     with pytest.raises(OSError, match=r"not a regular file|Is a directory"), open_regular(path):
         pass
-
-
-def test_a_file_is_closed_after_the_block_and_after_an_error(
-    tmp_path: Path, open_files: Callable[[], list[Path]]
-) -> None:
-    path = tmp_path / "f"
-    path.write_bytes(b"")
-    with open_regular(path):
-        assert open_files() == [path]
-    with pytest.raises(ZeroDivisionError), open_regular(path):
-        raise ZeroDivisionError
-    assert open_files() == []
 
 
 def test_a_number_of_bytes_may_have_a_unit() -> None:

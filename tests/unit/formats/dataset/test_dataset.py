@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,15 +78,6 @@ def test_polygons_without_their_owners_are_refused(
     assert "object_polygon_owner" in str(stoker.verify(folder).problems)
 
 
-def test_a_dataset_may_be_moved(make_dataset: Make, tmp_path: Path) -> None:
-    folder = make_dataset()
-    fingerprint = stoker.open(folder).fingerprint
-    shutil.move(folder, tmp_path / "moved")
-    moved = stoker.open(tmp_path / "moved")
-    assert moved.read(0)
-    assert moved.fingerprint == fingerprint
-
-
 def test_a_path_without_a_dataset_is_refused_with_the_next_step(make_dataset: Make, tmp_path: Path) -> None:
     folder, shard, unfinished = make_dataset(), tmp_path / "train.tfrecord", tmp_path / "unfinished"
     shard.write_bytes(b"")
@@ -157,15 +147,6 @@ def test_a_pipe_or_a_folder_instead_of_a_file_does_not_block(
     make(folder / name)
     with pytest.raises(DatasetError, match=r"missing|not a dataset"):
         stoker.open(folder)
-
-
-def test_a_manifest_of_a_newer_version_is_refused_with_the_next_step(make_dataset: Make) -> None:
-    folder = make_dataset()
-    path = folder / MANIFEST_NAME
-    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(DatasetError, match="version 2") as caught:
-        stoker.open(folder)
-    assert "Upgrade" in str(caught.value)
 
 
 @pytest.mark.parametrize("container", writable())

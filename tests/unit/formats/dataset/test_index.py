@@ -49,15 +49,6 @@ def test_columns_are_read_with_their_types(tmp_path: Path) -> None:
     assert (samples.row.tolist(), samples.height.tolist()) == ([24, 0, 24], [25, 1, 25])
 
 
-def test_columns_are_views_of_the_file(tmp_path: Path) -> None:
-    write_index(tmp_path / "i", columns(25))
-    index = Index.open(tmp_path / "i")
-    column = index.column("offset")
-    assert not column.flags.owndata
-    assert not column.flags.writeable
-    assert column.ctypes.data == index.column("offset").ctypes.data
-
-
 def test_opening_reads_no_column(tmp_path: Path) -> None:
     """Opening an index of 600,000 rows reads kilobytes from the disk or the cache."""
     n = 600_000
