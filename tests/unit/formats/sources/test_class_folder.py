@@ -5,21 +5,29 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.datasets import content, reasons
 
 from stoker.errors import SourceError
-from stoker.formats.sources.class_folder import list_folder, list_unlabelled
+from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.file_list import list_named_images
+from stoker.formats.sources.listing import Listing
 from stoker.formats.sources.options import SourceOptions
-from stoker.formats.sources.source import Source, open_folder
+from stoker.formats.sources.source import Source
+
+Tree = Callable[..., Path]
 
 
-def test_the_class_is_the_folder_that_holds_the_image(tree: Callable[..., Path]) -> None:
-    listing = list_folder(Source(tree("dog/b.jpg", "animals/cat/a.jpg", "animals/z.jpg", "dog/a.jpg")))
+def listed(root: Path, **options: Any) -> Listing:
+    return list_folder(Source(root, SourceOptions(**options)))
+
+
+def test_the_class_is_the_folder_that_holds_the_image_to_a_depth(tree: Tree) -> None:
+    root = tree("dog/b.jpg", "animals/cat/a.jpg", "animals/z.jpg", "dog/a.jpg", "stray.jpg")
+    listing = listed(root)
     assert listing.classes == ("animals", "animals/cat", "dog")
     assert content(listing) == {
         "animals/cat/a.jpg": "animals/cat",
@@ -28,47 +36,33 @@ def test_the_class_is_the_folder_that_holds_the_image(tree: Callable[..., Path])
         "dog/b.jpg": "dog",
     }
     assert listing.keys.to_pylist() == sorted(listing.keys.to_pylist())
+    assert reasons(listing) == {"stray.jpg": "not in a class folder"}
+    assert listed(root, class_depth=1).classes == ("animals", "dog")
+    assert listed(root, class_depth=2).classes == listing.classes
 
 
-def test_class_depth_makes_a_class_of_that_many_folders(tree: Callable[..., Path]) -> None:
-    root = tree("a/x/1.jpg", "a/y/2.jpg", "b/3.jpg")
-    assert list_folder(Source(root, SourceOptions(class_depth=1))).classes == ("a", "b")
-    assert list_folder(Source(root, SourceOptions(class_depth=2))).classes == ("a/x", "a/y", "b")
-
-
-def test_content_decides_what_is_an_image(tree: Callable[..., Path]) -> None:
-    root = tree("a/1.jpg", "a/no-suffix", "a/photo.txt")
-    (root / "a/notes.txt").write_text("cats")
-    (root / "a/annotation.xml").write_text("<cat/>")
-    (root / "a/phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
-    (root / "a/camera.JXL").write_bytes(b"\xff\x0a")
-    listing = list_folder(Source(root))
+def test_content_decides_what_is_an_image(tree: Tree) -> None:
+    root = tree("a/1.jpg", "a/no-suffix", "a/photo.txt", "a/.2.jpg", ".git/objects/3.jpg")
+    (root / "docs").mkdir()
+    for name, data in {
+        "a/notes.txt": b"cats",
+        "a/phone.HEIC": b"\0\0\0\x18ftypheic",
+        "a/camera.JXL": b"\xff\x0a",
+        "docs/empty.jpg": b"",
+        "docs/fake.png": b"no",
+    }.items():
+        (root / name).write_bytes(data)
+    listing = listed(root)
+    assert listing.classes == ("a",)
     assert set(content(listing)) == {"a/1.jpg", "a/no-suffix", "a/phone.HEIC", "a/photo.txt"}
     assert reasons(listing) == {
         "a/notes.txt": "not an image",
-        "a/annotation.xml": "not an image",
         "a/camera.JXL": "image of a format that is not read",
+        "docs/empty.jpg": "not an image",
+        "docs/fake.png": "not an image",
+        "a/.2.jpg": "hidden",
+        ".git": "hidden",
     }
-
-
-def test_a_folder_without_images_is_no_class(tree: Callable[..., Path]) -> None:
-    root = tree("a/1.jpg")
-    (root / "docs").mkdir()
-    (root / "docs/empty.jpg").touch()
-    (root / "docs/fake.png").write_text("no")
-    listing = list_folder(Source(root))
-    assert listing.classes == ("a",)
-    assert reasons(listing) == {"docs/empty.jpg": "not an image", "docs/fake.png": "not an image"}
-
-
-def test_an_image_outside_of_class_folders_is_left_out(tree: Callable[..., Path]) -> None:
-    listing = list_folder(Source(tree("a/1.jpg", "stray.jpg")))
-    assert reasons(listing) == {"stray.jpg": "not in a class folder"}
-
-
-def test_hidden_files_and_folders_are_left_out(tree: Callable[..., Path]) -> None:
-    listing = list_folder(Source(tree("a/1.jpg", "a/.2.jpg", ".git/objects/3.jpg")))
-    assert reasons(listing) == {"a/.2.jpg": "hidden", ".git": "hidden"}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +83,7 @@ def test_a_source_without_images_is_refused(tmp_path: Path, kind: str, message: 
     if kind == "text only":
         (root / "a/readme.jpg").write_text("x")
     with pytest.raises(SourceError, match=message):
-        list_folder(Source(root))
+        listed(root)
 
 
 @pytest.mark.parametrize(
@@ -103,51 +97,37 @@ def test_a_source_without_images_is_refused(tmp_path: Path, kind: str, message: 
     ],
     ids=["empty", "hidden files only", "dangling link", "empty folder in it", "files of Git LFS"],
 )
-def test_a_class_without_an_image_is_missing(
-    tree: Callable[..., Path], make: Callable[[Path], object], reason: str
-) -> None:
+def test_a_class_without_an_image_is_missing(tree: Tree, make: Callable[[Path], object], reason: str) -> None:
     root = tree("a/1.jpg", "b/2.jpg")
     make(root / "c")
-    listing = list_folder(Source(root))
+    listing = listed(root)
     assert listing.classes == ("a", "b")
     assert [(skip.key[0], skip.reason) for skip in listing.missing_classes] == [("c", reason)]
 
 
-def test_a_link_that_is_not_followed_is_a_missing_class(tree: Callable[..., Path], tmp_path: Path) -> None:
-    root = tree("a/1.jpg", "b/2.jpg")
-    (root / "b").rename(tmp_path / "b")
-    (root / "b").symlink_to(tmp_path / "b")
-    listing = list_folder(Source(root, SourceOptions(follow_links=False)))
-    assert [skip[:2] for skip in listing.missing_classes] == [("b", "link")]
-    assert list_folder(Source(root)).missing_classes == ()
-
-
-def test_an_empty_folder_in_a_class_is_no_class(tree: Callable[..., Path]) -> None:
-    root = tree("a/1.jpg", "a/x/1.jpg", "docs/2.jpg")
+def test_only_a_folder_that_would_be_a_class_is_missing(tree: Tree, tmp_path: Path) -> None:
+    root = tree("a/1.jpg", "a/x/1.jpg", "b/2.jpg")
     (root / "a/y").mkdir()
     (root / "notes").mkdir()
     (root / "notes/read.me").write_text("text")
-    assert [skip.key for skip in list_folder(Source(root)).missing_classes] == ["a/y"]
-    assert list_folder(Source(root, SourceOptions(class_depth=1))).missing_classes == ()
+    (root / "b").rename(tmp_path / "b")
+    (root / "b").symlink_to(tmp_path / "b")
+    assert [skip.key for skip in listed(root).missing_classes] == ["a/y"]
+    assert listed(root, class_depth=1).missing_classes == ()
+    missing = listed(root, class_depth=1, follow_links=False).missing_classes
+    assert [skip[:2] for skip in missing] == [("b", "link")]
 
 
 class TestHostileFiles:
     """A listing never blocks, never loops, and reports the files that it leaves out."""
 
-    def check(
-        self,
-        root: Path,
-        expected: dict[str, str],
-        kept: set[str] | None = None,
-        *,
-        follow_links: bool = True,
-    ) -> None:
-        listing = list_folder(Source(root, SourceOptions(follow_links=follow_links)))
+    def check(self, root: Path, expected: dict[str, str], *kept: str, follow_links: bool = True) -> None:
+        listing = listed(root, follow_links=follow_links)
         assert reasons(listing) == expected
-        assert set(content(listing)) == ({"a/1.jpg"} if kept is None else kept)
+        assert set(content(listing)) == {"a/1.jpg", *kept}
 
     @pytest.fixture
-    def root(self, tree: Callable[..., Path]) -> Path:
+    def root(self, tree: Tree) -> Path:
         return tree("a/1.jpg")
 
     @pytest.fixture
@@ -157,21 +137,18 @@ class TestHostileFiles:
         (folder / "secret.jpg").write_bytes(make_jpeg(99))
         return folder
 
-    @pytest.mark.parametrize("target", ["{outside}/secret.jpg", "../../outside/secret.jpg", "chain.jpg"])
-    def test_a_link_to_a_file_anywhere_is_followed(self, root: Path, outside: Path, target: str) -> None:
+    def test_links_to_files_and_folders_anywhere_are_followed(self, root: Path, outside: Path) -> None:
         (outside / "chain.jpg").symlink_to("secret.jpg")
-        (root / "b").mkdir()
-        (root / "b/chain.jpg").symlink_to(outside / "chain.jpg")
-        (root / "b/2.jpg").symlink_to(target.format(outside=outside))
-        self.check(root, {}, {"a/1.jpg", "b/2.jpg", "b/chain.jpg"})
-        self.check(root, dict.fromkeys(["b/2.jpg", "b/chain.jpg"], "link"), follow_links=False)
-
-    def test_a_link_to_a_folder_anywhere_is_followed(self, root: Path, outside: Path) -> None:
-        (outside / "deeper").mkdir()
-        (outside / "deeper/2.jpg").symlink_to("../secret.jpg")
         (root / "b").symlink_to(outside)
-        self.check(root, {}, {"a/1.jpg", "b/secret.jpg", "b/deeper/2.jpg"})
-        self.check(root, dict.fromkeys(["b/secret.jpg", "b/deeper"], "link"), follow_links=False)
+        (root / "c").mkdir()
+        (root / "c/1.jpg").symlink_to(outside / "chain.jpg")
+        (root / "c/2.jpg").symlink_to("../../outside/secret.jpg")
+        self.check(root, {}, "b/chain.jpg", "b/secret.jpg", "c/1.jpg", "c/2.jpg")
+        links = ["b/chain.jpg", "b/secret.jpg", "c/1.jpg", "c/2.jpg"]
+        self.check(root, dict.fromkeys(links, "link"), follow_links=False)
+        assert listed(root.rename(root.with_name("moved"))).classes == ("a", "b", "c")
+        (root.with_name("link")).symlink_to(root.with_name("moved"))
+        assert listed(root.with_name("link")).root == root.with_name("moved")
 
     @pytest.mark.parametrize("target", ["..", ".", "../..", "/"])
     def test_a_link_to_a_folder_that_holds_it_does_not_loop(self, root: Path, target: str) -> None:
@@ -182,8 +159,9 @@ class TestHostileFiles:
         (root / "b").symlink_to(outside)
         (outside / "back").symlink_to(root)
         (outside / "self").symlink_to(outside)
-        expected = dict.fromkeys(["b/back", "b/self"], "link to a folder that holds it")
-        self.check(root, expected, {"a/1.jpg", "b/secret.jpg"})
+        self.check(
+            root, dict.fromkeys(["b/back", "b/self"], "link to a folder that holds it"), "b/secret.jpg"
+        )
 
     def test_a_listing_of_countless_paths_of_links_ends(
         self, root: Path, tmp_path: Path, make_jpeg: Callable[..., bytes]
@@ -195,29 +173,23 @@ class TestHostileFiles:
             for other in folders:
                 (folder / other.name).symlink_to(other)
         (root / "b").symlink_to(folders[0])
-        listing = list_folder(Source(root))
+        listing = listed(root)
         assert "b/f1/f2/f3/1.jpg" in content(listing)
         assert "link behind too many links" in reasons(listing).values()
 
-    @pytest.mark.parametrize(
-        ("target", "reason"),
-        [("2.jpg", "unreadable"), ("gone.jpg", "unreadable"), ("/dev/zero", "not a regular file")],
-        ids=["itself", "nothing", "a device"],
-    )
-    def test_a_link_that_leads_to_no_file_is_left_out(self, root: Path, target: str, reason: str) -> None:
-        (root / "a/2.jpg").symlink_to(target)
-        self.check(root, {"a/2.jpg": reason})
-
-    def test_a_fifo_does_not_block(self, root: Path) -> None:
-        os.mkfifo(root / "a/2.jpg")
+    def test_what_is_no_file_is_left_out_and_does_not_block(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        targets = {"2.jpg": "2.jpg", "3.jpg": "gone.jpg", "4.jpg": "/dev/zero"}
+        for name, target in targets.items():
+            (root / "a" / name).symlink_to(target)
+        os.mkfifo(root / "a/5.jpg")
         os.mkfifo(root / "a/pipe")
-        self.check(root, dict.fromkeys(["a/2.jpg", "a/pipe"], "not a regular file"))
-
-    def test_a_socket_is_left_out(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(root / "a")  # the path of a socket has at most 107 bytes
         with socket.socket(socket.AF_UNIX) as server:
-            server.bind("2.jpg")
-            self.check(root, {"a/2.jpg": "not a regular file"})
+            server.bind("6.jpg")
+            others = dict.fromkeys(["a/4.jpg", "a/5.jpg", "a/pipe", "a/6.jpg"], "not a regular file")
+            self.check(root, {"a/2.jpg": "unreadable", "a/3.jpg": "unreadable", **others})
 
     def test_a_folder_that_cannot_be_read_is_left_out(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -234,104 +206,58 @@ class TestHostileFiles:
         monkeypatch.setattr(os, "scandir", refuse)
         self.check(root, {"b": "unreadable"})
 
-    def test_an_image_five_hundred_folders_deep_is_listed(self, tree: Callable[..., Path]) -> None:
+    def test_an_image_five_hundred_folders_deep_is_listed(self, tree: Tree) -> None:
         deep = "/".join(["d"] * 500) + "/1.jpg"
-        assert list_folder(Source(tree("a/1.jpg", deep))).keys.to_pylist() == ["a/1.jpg", deep]
-
-    def test_the_root_itself_may_be_a_link(self, root: Path) -> None:
-        link = root.with_name("link")
-        link.symlink_to(root)
-        assert list_folder(Source(link)).root == root
+        assert listed(tree("a/1.jpg", deep)).keys.to_pylist() == ["a/1.jpg", deep]
 
 
 NAMES = [
-    "new\nline",
-    "tab\t",
-    "quote\"'",
-    "back\\slash",
-    "..",
-    "-rf",
-    "$(reboot)",
-    "%s%n",
-    "nul\\0",
-    "\x01\x1b[31m",
-    "ümläut",
-    "u\u0308mlaut",
-    "日本語",
-    "\u202egpj",
-    "\U0001f408",
-    "*?[a]",
-    "x" * 250,
-    b"\xff\xfe",
-    b"caf\xe9",
-]
+    "new\nline", "tab\t", "quote\"'", "back\\slash", "..", "-rf", "$(reboot)", "%s%n", "nul\\0", "x" * 250,
+    "\x01\x1b[31m", "ümläut", "u\u0308mlaut", "日本語", "\u202egpj", "\U0001f408", "*?[a]",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
-def test_a_strange_name_is_a_key_unless_it_is_no_utf8(
-    tree: Callable[..., Path], make_jpeg: Callable[..., bytes], name: str | bytes
-) -> None:
-    root = tree("a/1.jpg")
-    raw = name.encode() if isinstance(name, str) else name
-    file = (b"x" + raw if raw.startswith(b".") else raw) + b".jpg"
-    (root / "a" / os.fsdecode(file)).write_bytes(make_jpeg(5))
-    listing = list_folder(Source(root))
-    if isinstance(name, str):
-        assert set(listing.keys.to_pylist()) == {"a/1.jpg", f"a/{file.decode()}"}
-        assert listing.skipped == ()
-    else:
-        assert listing.keys.to_pylist() == ["a/1.jpg"]
-        (skip,) = listing.skipped
-        assert skip.reason == "name is not UTF-8"
-        assert skip.key.isascii()
-
-
-def test_a_folder_whose_name_is_not_utf8_is_not_entered(
-    tree: Callable[..., Path], make_jpeg: Callable[..., bytes]
-) -> None:
-    root = tree("a/1.jpg")
+def test_strange_names_are_keys_unless_they_are_not_utf8(tree: Tree) -> None:
+    names = ["a/1.jpg", *(f"a/x{name}.jpg" for name in NAMES)]
+    root = tree(*names)
+    for raw in (b"\xff\xfe", b"caf\xe9"):
+        (root / "a" / os.fsdecode(raw + b".jpg")).write_bytes((root / "a/1.jpg").read_bytes())
     folder = root / os.fsdecode(b"\xff")
     folder.mkdir()
-    (folder / "2.jpg").write_bytes(make_jpeg(5))
-    (folder / "3.jpg").write_bytes(make_jpeg(6))
-    listing = list_folder(Source(root))
-    assert reasons(listing) == dict.fromkeys(["\\xff/2.jpg", "\\xff/3.jpg"], "name is not UTF-8")
+    (folder / "2.jpg").write_bytes((root / "a/1.jpg").read_bytes())
+    listing = listed(root)
+    assert set(listing.keys.to_pylist()) == set(names)
+    left_out = ["\\xff/2.jpg", "a/\\xff\\xfe.jpg", "a/caf\\xe9.jpg"]
+    assert reasons(listing) == dict.fromkeys(left_out, "name is not UTF-8")
     assert [skip.key for skip in listing.missing_classes] == ["\\xff"]
 
 
-def test_links_to_class_folders_that_are_not_followed_are_counted(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "links").mkdir()
+def test_the_error_counts_links_that_are_not_followed(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "folders").mkdir()
+    (tmp_path / "folders" / ".hidden").touch()
     for name in ("cat", "dog"):
-        (tmp_path / "links" / name).symlink_to(photos / name)
-    (tmp_path / "links" / ".hidden").touch()
-    with pytest.raises(SourceError, match="left out: 20 x link, 1 x hidden") as caught:
-        list_folder(Source(tmp_path / "links", SourceOptions(follow_links=False)))
-    assert "follow_links=False" in str(caught.value.hint)
-
-
-def test_links_to_images_that_are_not_followed_are_counted(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "links" / "cat").mkdir(parents=True)
+        (tmp_path / "folders" / name).symlink_to(photos / name)
+    (tmp_path / "files" / "cat").mkdir(parents=True)
     for file in (photos / "cat").iterdir():
-        (tmp_path / "links" / "cat" / file.name).symlink_to(file)
-    folder = open_folder(tmp_path / "links", follow_links=False)
-    for list_links in (
-        partial(list_folder, Source(folder.root, SourceOptions(follow_links=False))),
-        partial(list_unlabelled, Source(folder.root, SourceOptions(follow_links=False))),
+        (tmp_path / "files" / "cat" / file.name).symlink_to(file)
+    for folder, unlabelled, counts in (
+        ("folders", False, "20 x link, 1 x hidden"),
+        ("files", False, "10 x link"),
+        ("files", True, "10 x link"),
     ):
-        with pytest.raises(SourceError, match="left out: 10 x link") as caught:
-            list_links()
+        with pytest.raises(SourceError, match=f"left out: {counts}") as caught:
+            listed(tmp_path / folder, follow_links=False, unlabelled=unlabelled)
         assert "follow_links=False" in str(caught.value.hint)
 
 
-def test_the_hint_for_images_without_a_class_is_a_folder_for_each(photos: Path) -> None:
+def test_the_hint_names_the_form_or_the_command_for_other_folders(
+    photos: Path, make_dataset: Callable[..., Path]
+) -> None:
     with pytest.raises(SourceError, match="left out: 10 x not in a class folder") as caught:
-        list_folder(Source(photos / "cat"))
+        listed(photos / "cat")
     assert "one folder for each class" in str(caught.value.hint)
-
-
-def test_the_hint_for_a_dataset_as_a_source_says_so(make_dataset: Callable[..., Path]) -> None:
     with pytest.raises(SourceError, match="no image in a class folder") as caught:
-        list_folder(Source(make_dataset()))
+        listed(make_dataset())
     assert "a dataset already" in str(caught.value.hint)
 
 
@@ -344,7 +270,7 @@ def test_the_hint_for_shards_as_a_source_is_stoker_index(
         if file.suffix != ".idx":
             file.rename(tmp_path / "shards" / f"train-{file.name}-of-other")
     with pytest.raises(SourceError) as caught:
-        list_folder(Source(tmp_path / "shards"))
+        listed(tmp_path / "shards")
     assert "stoker index" in str(caught.value.hint)
     if container == "tfrecord":
         with pytest.raises(SourceError, match="a shard of another program") as caught:
