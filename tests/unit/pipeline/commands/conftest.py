@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.pipeline.commands import console as progress
+import stoker
+from stoker.pipeline.commands import console
 from stoker.pipeline.commands.app import main
 
 RunMain = Callable[..., str]
@@ -19,7 +20,7 @@ def run_main(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
     Errors are printed as users see them; :func:`helpers.command_line.run` raises them.
     """
     # Otherwise a slow machine would print lines of progress.
-    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", float("inf"))
+    monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", float("inf"))
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -43,3 +44,10 @@ def photos(tmp_path: Path, make_jpeg: Callable[..., bytes], without_waiting_for_
         file.write_bytes(make_jpeg(number))
     (tmp_path / "photos" / "a" / "notes.txt").write_text("no image")
     return tmp_path / "photos"
+
+
+@pytest.fixture
+def shards(photos: Path, tmp_path: Path) -> Path:
+    """The dataset of the photos."""
+    stoker.convert(photos, tmp_path / "shards")
+    return tmp_path / "shards"
