@@ -32,6 +32,9 @@ def class_by_key(dataset: Path) -> dict[str, str]:
 
 def test_a_missing_class_does_not_change_labels(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "train")
+    names = ["cat:pet", "dog:pet"]
+    joined = converted(photos, tmp_path / "joined", classes=["eel", "pet"], class_map=names)
+    assert sorted(set(joined.labels.tolist())) == [0, 1]
     shutil.rmtree(photos / "cat")
     classes = stoker.open(tmp_path / "train").classes
     val = converted(photos, tmp_path / "val", classes=classes)
@@ -46,69 +49,18 @@ def test_classes_may_be_named_in_any_order_and_without_images(photos: Path, tmp_
     assert set(class_by_key(tmp_path / "out/train").values()) == {"cat", "dog", "eel"}
 
 
-def test_a_class_that_is_not_listed_is_refused(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="not among the 2 given: dog") as caught:
-        stoker.convert(photos, tmp_path / "out", classes=["cat", "eel"])
-    assert caught.value.path == str(photos)
-    assert not (tmp_path / "out").exists()
-
-
-def test_several_labels_of_a_sample_are_numbered_by_the_names(photos: Path, tmp_path: Path) -> None:
+def test_labels_that_are_numbers_or_several_get_names(photos: Path, tmp_path: Path) -> None:
     (photos / "list.csv").write_text("path,labels\ncat/0.jpg,sea|boat\ncat/1.jpg,\ncat/2.jpg,boat\n")
-    found = converted(photos / "list.csv", tmp_path / "out", classes=["sky", "sea", "boat"]).index.lists(
-        "label"
-    )
+    several = converted(photos / "list.csv", tmp_path / "several", classes=["sky", "sea", "boat"])
+    found = several.index.lists("label")
     assert (found.values.tolist(), found.counts.tolist()) == ([1, 2, 2], [2, 0, 1])
-
-
-def test_labels_that_are_numbers_get_names(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="one label each, and these have several"):
+        converted(photos / "list.csv", tmp_path / "none", max_per_class=1)
     (photos / "list.csv").write_text("path,label\ncat/0.jpg,1\ncat/1.jpg,0\n")
     stoker.convert(photos / "list.csv", tmp_path / "out", classes=["off", "on"])
     assert class_by_key(tmp_path / "out") == {"cat/0.jpg": "on", "cat/1.jpg": "off"}
     with pytest.raises(SourceError, match="label 1, and there are 1 names"):
         stoker.convert(photos / "list.csv", tmp_path / "few", classes=["off"])
-
-
-def test_classes_of_a_source_without_labels_are_refused(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="this source has none"):
-        converted(photos, tmp_path / "out", classes=["cat"], masks=photos)
-
-
-@pytest.mark.parametrize("classes", ["cat,dog", [], ["cat", ""], ["cat", 3], ["cat", "cat"]], ids=str)
-def test_classes_that_are_no_names_are_refused(photos: Path, tmp_path: Path, classes: Any) -> None:
-    with pytest.raises(ConfigError, match="classes"):
-        stoker.convert(photos, tmp_path / "out", classes=classes)
-
-
-@pytest.mark.parametrize("text", ["cat\nwild dog, tame\n", "\ufeffcat\r\n  wild dog, tame"])
-def test_a_file_has_a_name_on_each_line(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "a,b"
-    file.write_text(text, encoding="utf-8")
-    assert parse_class_names(str(file)) == ("cat", "wild dog, tame")
-
-
-@pytest.mark.parametrize(("text", "label"), [("", 0), ("cat\n\ndog\n", 1)])
-def test_a_file_with_an_empty_name_is_refused(tmp_path: Path, text: str, label: int) -> None:
-    (tmp_path / "names").write_text(text)
-    with pytest.raises(ConfigError, match=f"label {label} has an empty name"):
-        parse_class_names(str(tmp_path / "names"))
-
-
-def test_a_file_of_names_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nowhere"):
-        parse_class_names(str(tmp_path / "nowhere.txt"))
-    (tmp_path / "binary").write_bytes(b"\xff")
-    with pytest.raises(SourceError, match="cannot be read"):
-        parse_class_names(str(tmp_path / "binary"))
-
-
-def test_a_dataset_or_an_argument_has_the_names_of_classes(photos: Path, tmp_path: Path) -> None:
-    stoker.convert(photos, tmp_path / "shards")
-    assert parse_class_names(str(tmp_path / "shards")) == ("cat", "dog", "eel")
-    assert parse_class_names("cat, wild dog,crane,crane") == ("cat", "wild dog", "crane", "crane")
-    assert parse_class_names("wild dog") == ("wild dog",)
-    with pytest.raises(DatasetError, match="not a dataset"):
-        parse_class_names(str(photos))
 
 
 @pytest.fixture
@@ -180,13 +132,6 @@ def test_limits_that_leave_no_sample_or_contradict_each_other_are_refused(
         stoker.convert(pets, tmp_path / "none", **convert_options(options))
 
 
-def test_limits_for_samples_of_several_labels_are_refused(pets: Path, tmp_path: Path) -> None:
-    file = pets / "list.json"
-    file.write_text(json.dumps([{"path": "cat/0.jpg", "labels": [1, 2]}]))
-    with pytest.raises(ConfigError, match="one label each, and these have several"):
-        converted(file, tmp_path / "none", max_per_class=1)
-
-
 def test_objects_of_other_classes_are_left_out_but_no_image(folder: Path) -> None:
     whole = convert(folder, document(), "whole").annotations(range(4))
     dataset = convert(folder, document(), classes=["zebra", "ape"], skip_other_classes=True)
@@ -210,6 +155,9 @@ def test_classes_that_get_one_name_become_one_class(folder: Path) -> None:
     dataset = stoker.open(folder / "out")
     assert (dataset.classes, dataset.category_ids) == (("ape", "animal"), (3, -1))
     assert dataset.annotations(range(4)).labels.tolist() == [1, 0, 1, 1]
+    # A class that others join keeps its id.
+    joined = convert(folder, document(), "joined", class_map={"mouse": "ape", "zebra": "horse"})
+    assert (joined.classes, joined.category_ids) == (("ape", "horse"), (3, 90))
 
 
 def test_a_merged_dataset_keeps_the_ids_of_categories(folder: Path) -> None:
@@ -228,29 +176,55 @@ def test_a_merged_dataset_keeps_the_ids_of_categories(folder: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_class_that_others_join_keeps_its_id(folder: Path) -> None:
-    dataset = convert(folder, document(), class_map={"mouse": "ape", "zebra": "horse"})
-    assert (dataset.classes, dataset.category_ids) == (("ape", "horse"), (3, 90))
+@pytest.mark.parametrize(
+    ("name", "text", "classes"),
+    [
+        ("a,b", "cat\nwild dog, tame\n", ("cat", "wild dog, tame")),
+        ("a,b", "\ufeffcat\r\n  wild dog, tame", ("cat", "wild dog, tame")),
+        ("names", "", "label 0 has an empty name"),
+        ("names", "cat\n\ndog\n", "label 1 has an empty name"),
+        ("binary", "\udcff", "cannot be read"),
+        ("nowhere.txt", None, "nowhere"),
+    ],
+)
+def test_a_file_has_a_name_on_each_line(
+    tmp_path: Path, name: str, text: str | None, classes: tuple[str, ...] | str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    if isinstance(classes, tuple):
+        assert parse_class_names(str(tmp_path / name)) == classes
+    else:
+        with pytest.raises((ConfigError, SourceError), match=classes):
+            parse_class_names(str(tmp_path / name))
 
 
-def test_classes_of_images_are_renamed_too(tmp_path: Path, make_jpeg: Any) -> None:
-    for name in ("cat", "dog", "eel"):
-        (tmp_path / "src" / name).mkdir(parents=True)
-        (tmp_path / "src" / name / "0.jpg").write_bytes(make_jpeg(0))
-    converted(tmp_path / "src", tmp_path / "out", classes=["eel", "pet"], class_map=["cat:pet", "dog:pet"])
-    assert stoker.open(tmp_path / "out").labels.tolist() == [1, 1, 0]
+def test_a_dataset_or_an_argument_has_the_names_of_classes(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "shards")
+    assert parse_class_names(str(tmp_path / "shards")) == ("cat", "dog", "eel")
+    assert parse_class_names("cat, wild dog,crane,crane") == ("cat", "wild dog", "crane", "crane")
+    assert parse_class_names("wild dog") == ("wild dog",)
+    with pytest.raises(DatasetError, match="not a dataset"):
+        parse_class_names(str(photos))
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
+    ("options", "message"),
     [
-        ({"gnu": "ape"}, "the source does not have: gnu"),
-        (["ape"], "pairs such as van:car"),
-        ([":ape"], "pairs such as van:car"),
-        (["ape:a", "ape:b"], "two new names for one class"),
-        ({"ape": 3}, "must have names of classes"),
+        ({"classes": ["cat", "eel"]}, "not among the 2 given: dog"),
+        *(({"classes": one}, "classes") for one in ("cat,dog", [], ["cat", ""], ["cat", 3], ["cat", "cat"])),
+        ({"class_map": {"gnu": "ape"}}, "the source does not have: gnu"),
+        ({"class_map": ["ape"]}, "pairs such as van:car"),
+        ({"class_map": [":ape"]}, "pairs such as van:car"),
+        ({"class_map": ["ape:a", "ape:b"]}, "two new names for one class"),
+        ({"class_map": {"ape": 3}}, "must have names of classes"),
     ],
 )
-def test_a_value_that_is_no_map_of_classes_is_refused(folder: Path, value: Any, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        convert(folder, document(), class_map=value)
+def test_classes_and_maps_that_do_not_fit_are_refused(
+    photos: Path, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((ConfigError, SourceError), match=message):
+        converted(photos, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ConfigError, match="this source has none"):
+        converted(photos, tmp_path / "out", classes=["cat"], masks=photos)

@@ -49,14 +49,9 @@ def test_annotations_are_those_of_the_file(folder: Path, container: str) -> None
     assert found.keypoints is not None
     assert found.keypoints[1].tolist() == [[4.5, 5.5, 2], [6.5, 5.5, 1], [0, 0, 0]]
     assert not found.keypoints[[0, 2, 3]].any()
+    info = dataset.manifest.annotations
+    assert (info.keypoints, info.swap, info.skeleton) == (tuple(NAMES), (0, 2, 1), ((0, 1), (0, 2)))
     assert stoker.verify(dataset.path, decode=True).ok
-
-
-def test_the_manifest_names_keypoints(folder: Path) -> None:
-    info = convert(folder, document()).manifest.annotations
-    assert info.keypoints == tuple(NAMES)
-    assert info.swap == (0, 2, 1)
-    assert info.skeleton == ((0, 1), (0, 2))
 
 
 def test_keypoints_with_left_and_right_in_their_names_are_swapped() -> None:
@@ -86,12 +81,6 @@ def test_members_of_the_file_may_come_in_any_order(folder: Path) -> None:
     turned = dict(reversed(content.items()))
     one, other = convert(folder, content), convert(folder, turned, "other")
     assert one.fingerprint == other.fingerprint
-
-
-def test_boxes_are_clipped_at_the_edges(folder: Path) -> None:
-    content = document()
-    content["annotations"][1]["bbox"] = [-2, 1.5, 50, 4]
-    assert convert(folder, content).annotations([0]).boxes.tolist() == [[0, 1.5, 30, 5.5]]
 
 
 def test_run_lengths_must_fill_an_image_of_unknown_size(folder: Path) -> None:
@@ -127,27 +116,6 @@ def test_run_lengths_of_an_object_without_a_crowd_are_not_those_of_the_next(fold
     assert convert(folder, content, "reversed").annotations(range(4)).id.tolist() == [20, 21, 99]
 
 
-def test_unusual_values_of_crowd_and_area_are_read(folder: Path) -> None:
-    content = document()
-    one = content["annotations"][1]
-    for number, odd in enumerate([{"iscrowd": "0"}, {"iscrowd": "1"}, {"iscrowd": None}, {"area": -5}]):
-        content["annotations"].append({**one, "id": 500 + number, "bbox": [1, 1, 3, 3], **odd})
-    found = convert(folder, content).annotations(range(4))
-    rows = [found.id.tolist().index(500 + number) for number in range(4)]
-    assert found.crowd[rows].tolist() == [False, True, False, False]
-    assert found.area[rows[3]] == 9
-
-
-def test_polygons_belong_to_their_object(folder: Path) -> None:
-    content = document()
-    things = content["annotations"]
-    things[0]["segmentation"] = [[1, 1, 2, 1, 2, 2], [3, 3, 4, 3, 4, 4]]
-    things.append({**things[0], "id": 500, "segmentation": [[5, 5, 6, 5, 6, 6]]})
-    polygons = convert(folder, content).annotations([1]).polygons
-    assert polygons is not None
-    assert [[int(part[0, 0]) for part in some] for some in polygons] == [[1, 3], [], [5]]
-
-
 @pytest.mark.parametrize("name", ["a{b}.json", "{}.json", "a{0.json"])
 def test_the_name_of_the_file_may_hold_braces(folder: Path, name: str) -> None:
     content = document()
@@ -155,13 +123,6 @@ def test_the_name_of_the_file_may_hold_braces(folder: Path, name: str) -> None:
     path = write(folder, content).rename(folder / name)
     ((_, _, message),) = left_out(converted(path, folder / "out", images=folder / "images", allow_loss=1))
     assert message.startswith(f"annotation 21 of {name}: box ")
-
-
-def test_images_without_annotations_are_a_dataset(folder: Path) -> None:
-    content = {"images": document()["images"]}
-    dataset = convert(folder, content)
-    assert len(dataset.annotations(range(4))) == 0
-    assert dataset.tasks == {"boxes"}
 
 
 def test_splits_have_the_objects_of_their_images(folder: Path) -> None:
@@ -184,92 +145,6 @@ def test_a_file_may_be_packed_by_gzip(folder: Path, name: str) -> None:
         converted(file, folder / "short", images=folder / "images")
 
 
-@pytest.mark.parametrize("inside", ["", "train2017"])
-def test_images_of_lvis_are_found_by_the_end_of_their_url(folder: Path, inside: str) -> None:
-    """LVIS v1 has no file_name: https://www.lvisdataset.org/dataset."""
-    content = document()
-    for image in content["images"]:
-        image["coco_url"] = f"http://images.cocodataset.org/train2017/{image.pop('file_name')}"
-        image |= {"not_exhaustive_category_ids": [], "neg_category_ids": [3]}
-    images = folder / "images"
-    if inside:
-        images.rename(folder / inside)
-    keys = converted(write(folder, content), folder / "out", images=folder if inside else images).keys(
-        range(4)
-    )
-    assert keys == [f"{inside}/{name}".lstrip("/") for name in ("a.png", "b.png", "empty.png", "tiny.png")]
-
-
-def _document(numbers: list[int], categories: list[dict[str, Any]]) -> dict[str, Any]:
-    """Objects with these numbers of keypoints, one after the other in the file."""
-    objects = [
-        {"id": at, "image_id": 5, "category_id": 3, "bbox": [1, 1, 3, 3], "keypoints": [4, 5, 2] * number}
-        for at, number in enumerate(numbers)
-    ]
-    return {**document(), "annotations": objects, "categories": categories}
-
-
-@pytest.mark.parametrize("declared", [True, False], ids=["declared", "majority"])
-def test_an_object_with_too_many_keypoints_does_not_cost_others_theirs(folder: Path, declared: bool) -> None:
-    categories = CATEGORIES if declared else [{"id": 3, "name": "ape"}]
-    dataset = convert(folder, _document([5, 3, 0, 3], categories))
-    found = dataset.annotations(range(4)).keypoints
-    assert found is not None
-    assert found[:, 0].tolist() == [[0, 0, 0], [4.5, 5.5, 2], [0, 0, 0], [4.5, 5.5, 2]]
-    expected = "categories declare" if declared else "most objects have"
-    assert left_out(dataset) == {
-        ("a.png", f"keypoints of another number than {expected}", "annotation 0 of instances.json: 5, not 3")
-    }
-
-
-def test_the_number_that_a_category_declares_outweighs_the_majority(folder: Path) -> None:
-    dataset = convert(folder, _document([5, 3, 5], CATEGORIES))
-    assert dataset.manifest.annotations.keypoints == tuple(NAMES)
-    assert list(dataset.manifest.skipped.values()) == [2]
-
-
-# Changes that leave out an object or a part of it; test_malformed_annotations.py has all reasons.
-BROKEN: list[tuple[dict[str, Any], str, str]] = [
-    ({"image_id": 4, "category_id": 3}, "instances.json", "object of an unknown image"),
-    ({"category_id": 4}, "a.png", "object of an unknown category"),
-    ({"bbox": [1, -9, 3, 9]}, "a.png", "object outside its image"),
-    ({"segmentation": {"size": [30, 20], "counts": [600]}}, "a.png", "run lengths of another size"),
-    ({"segmentation": [[1, 1, 2, 2]]}, "a.png", "polygon of less than three points"),
-    ({"keypoints": [1, 2, 2, 900, 1, 2, 0, 0, 0]}, "a.png", "keypoint far outside its image"),
-    ({"keypoints": [1, 2, 2]}, "a.png", "keypoints of another number"),
-]
-
-
-@pytest.mark.parametrize(("change", "key", "reason"), BROKEN)
-def test_a_broken_annotation_is_left_out_with_key_and_reason(
-    folder: Path, change: dict[str, Any], key: str, reason: str
-) -> None:
-    content = document()
-    content["annotations"].append(
-        {"id": 500, "image_id": 5, "category_id": 3, "bbox": [1, 1, 3, 3], **change}
-    )
-    dataset = convert(folder, content)
-    ((skipped_key, skipped_reason, detail),) = left_out(dataset)
-    assert (skipped_key, skipped_reason[: len(reason)]) == (key, reason)
-    assert "annotation 500 of instances.json" in detail
-    assert dataset.manifest.skipped == {skipped_reason: 1}
-    # If one part of an object is broken, the rest is kept.
-    whole = not reason.startswith(("polygon", "keypoint"))
-    assert len(dataset.annotations(range(4))) == 5 - whole
-    with pytest.raises((SourceError, DecodeError), match=reason) as caught:
-        convert(folder, content, "strict", strict=True)
-    assert caught.value.key == key
-    assert not (folder / "strict" / "dataset.json").exists()
-
-
-def test_a_keypoint_far_outside_becomes_unlabelled(folder: Path) -> None:
-    content = document()
-    content["annotations"][0]["keypoints"] = [4, 5, 2, 61, 5, 2, -30, -1, 1]
-    found = convert(folder, content).annotations([1]).keypoints
-    assert found is not None
-    assert found[0].tolist() == [[4.5, 5.5, 2], [0, 0, 0], [-29.5, -0.5, 1]]
-
-
 def test_objects_of_an_image_that_is_listed_twice_are_counted(folder: Path) -> None:
     content = document()
     content["images"].append({"id": 40, "file_name": "./a.png"})
@@ -289,13 +164,6 @@ def test_links_that_are_not_followed_are_not_called_missing(folder: Path) -> Non
     with pytest.raises(SourceError, match="left out: 4 x link, such as") as caught:
         convert(folder, document(), "strict", follow_links=False)
     assert "follow_links=False" in str(caught.value)
-
-
-def test_a_height_of_four_hundred_digits_counts_as_unknown(folder: Path) -> None:
-    content = document()
-    expected = convert(folder, content).annotations(range(4)).id.tolist()
-    content["images"][0]["height"] = 10**400
-    assert convert(folder, content, "huge").annotations(range(4)).id.tolist() == expected
 
 
 def test_broken_and_missing_images_are_left_out_with_a_reason(folder: Path) -> None:
@@ -320,62 +188,11 @@ def test_broken_and_missing_images_are_left_out_with_a_reason(folder: Path) -> N
     }
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ('{"images": [}', "not a JSON object"),
-        ('{"path": "a.png"}', "names no images: it has path"),
-        ("{}", "names no images: it has nothing"),
-        (
-            '{"images": [{"id": 1, "file_name": "nowhere.png"}]}',
-            "not one of 1 images is in .*; left out: 1 x unreadable: No such file.*, such as nowhere.png",
-        ),
-        ('{"images": [{"id": 5, "file_name": "a.png"}], "categories": [{"name": "x"}]}', "no id"),
-        (
-            '[{"image_id": 5, "bbox": [1, 1, 2, 2]}]',
-            "entry 1 is an annotation, such as those in COCO's results",
-        ),
-    ],
-)
-def test_a_file_that_is_no_coco_is_refused(folder: Path, content: str, says: str) -> None:
-    (folder / "x.json").write_text(content)
-    with pytest.raises(SourceError, match=says):
-        converted(folder / "x.json", folder / "out", images=folder / "images")
-
-
 def test_a_conversion_goes_on_after_a_shard_of_broken_images_alone(folder: Path) -> None:
     (folder / "images" / "a.png").write_bytes((folder / "images" / "a.png").read_bytes()[:40])
     dataset = convert(folder, document(), shard_records=1)
     assert dataset.keys(range(3)) == ["b.png", "empty.png", "tiny.png"]
     assert dataset.annotations(range(3)).id.tolist() == [21, 7, 99]
-
-
-def skeleton(value: Any) -> dict[str, Any]:
-    return {"categories": [{"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": value}]}
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        *(
-            (skeleton(one), "the skeleton of category 3 is wrong")
-            for one in ([[0, 1]], [[1]], [1], [["a", "b"]])
-        ),
-        ({"categories": []}, r"no object: of .* annotations, .*object of an unknown category"),
-        ({"categories": [*CATEGORIES, {"id": 3, "name": "gnu"}]}, "two categories have the id 3"),
-        (
-            {"annotations": [{"image_id": 5, "segments_info": [{"id": 1}]}]},
-            r"(?s)no object: of 1 annotations, panoptic.*masks names",
-        ),
-    ],
-)
-def test_annotations_that_cannot_be_used_are_refused(folder: Path, change: dict[str, Any], says: str) -> None:
-    with pytest.raises(SourceError, match=says):
-        convert(folder, {**document(), **change})
-
-
-def test_a_category_may_be_listed_twice(folder: Path) -> None:
-    assert len(convert(folder, {**document(), "categories": [*CATEGORIES, CATEGORIES[0]]})) == 4
 
 
 def test_a_changed_annotation_changes_the_fingerprint(folder: Path) -> None:
@@ -387,3 +204,125 @@ def test_a_changed_annotation_changes_the_fingerprint(folder: Path) -> None:
     before = fingerprint(content)
     content["annotations"][0]["bbox"][0] += 0.25
     assert fingerprint(content) != before
+
+
+def test_unusual_values_are_read(folder: Path) -> None:
+    content = document()
+    first, one = content["annotations"][:2]
+    first["segmentation"] = [[1, 1, 2, 1, 2, 2], [3, 3, 4, 3, 4, 4]]
+    first["keypoints"] = [4, 5, 2, 61, 5, 2, -30, -1, 1]
+    one["bbox"] = [-2, 1.5, 50, 4]
+    for number, odd in enumerate([{"iscrowd": "0"}, {"iscrowd": "1"}, {"iscrowd": None}, {"area": -5}]):
+        content["annotations"].append({**one, "id": 500 + number, "bbox": [1, 1, 3, 3], **odd})
+    content["annotations"].append({**first, "id": 600, "segmentation": [[5, 5, 6, 5, 6, 6]]})
+    content["images"][0]["height"] = 10**400  # counts as unknown
+    content["categories"].append(CATEGORIES[0])
+    found = convert(folder, content).annotations(range(4))
+    row_of = {number: row for row, number in enumerate(found.id.tolist())}
+    rows = [row_of[500 + number] for number in range(4)]
+    assert found.crowd[rows].tolist() == [False, True, False, False]
+    assert found.area[rows[3]] == 9
+    assert found.boxes[row_of[20]].tolist() == [0, 1.5, 30, 5.5], "it is clipped at the edges"
+    assert found.keypoints is not None
+    assert found.keypoints[row_of[21]].tolist() == [[4.5, 5.5, 2], [0, 0, 0], [-29.5, -0.5, 1]]
+    assert found.polygons is not None
+    starts = {key: [int(part[0, 0]) for part in found.polygons[row_of[key]]] for key in (20, 21, 600)}
+    assert starts == {20: [1, 0], 21: [1, 3], 600: [5]}
+    dataset = convert(folder, {"images": content["images"]}, "without annotations")
+    assert (len(dataset.annotations(range(4))), dataset.tasks) == (0, {"boxes"})
+
+
+@pytest.mark.parametrize("inside", ["", "train2017"])
+def test_images_of_lvis_are_found_by_the_end_of_their_url(folder: Path, inside: str) -> None:
+    """LVIS v1 has no file_name: https://www.lvisdataset.org/dataset."""
+    content = document()
+    for image in content["images"]:
+        image["coco_url"] = f"http://images.cocodataset.org/train2017/{image.pop('file_name')}"
+        image |= {"not_exhaustive_category_ids": [], "neg_category_ids": [3]}
+    (folder / "images").rename(folder / (inside or "set"))
+    images = folder if inside else folder / "set"
+    dataset = converted(write(folder, content), folder / "out", images=images)
+    names = ("a.png", "b.png", "empty.png", "tiny.png")
+    assert dataset.keys(range(4)) == [f"{inside}/{name}".lstrip("/") for name in names]
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "majority"])
+def test_an_object_with_too_many_keypoints_does_not_cost_others_theirs(folder: Path, declared: bool) -> None:
+    objects = [
+        {"id": at, "image_id": 5, "category_id": 3, "bbox": [1, 1, 3, 3], "keypoints": [4, 5, 2] * number}
+        for at, number in enumerate([5, 3, 0, 5] if declared else [5, 3, 0, 3])
+    ]
+    categories = CATEGORIES if declared else [{"id": 3, "name": "ape"}]
+    dataset = convert(folder, {**document(), "annotations": objects, "categories": categories})
+    found = dataset.annotations(range(4)).keypoints
+    assert found is not None
+    given = [4.5, 5.5, 2]
+    assert found[:, 0].tolist() == [[0, 0, 0], given, [0, 0, 0], [0, 0, 0] if declared else given]
+    expected = "categories declare" if declared else "most objects have"
+    ((key, reason, detail), *_) = sorted(left_out(dataset))
+    assert (key, reason) == ("a.png", f"keypoints of another number than {expected}")
+    assert detail == "annotation 0 of instances.json: 5, not 3"
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "reason", "objects"),
+    [  # test_malformed_annotations.py has all reasons
+        ({"image_id": 4}, "instances.json", "object of an unknown image", 4),
+        ({"segmentation": [[1, 1, 2, 2]]}, "a.png", "polygon of less than three points", 5),
+        ({"keypoints": [1, 2, 2, 900, 1, 2, 0, 0, 0]}, "a.png", "keypoint far outside its image", 5),
+    ],
+)
+def test_a_broken_annotation_or_part_is_left_out_with_key_and_reason(
+    folder: Path, change: dict[str, Any], key: str, reason: str, objects: int
+) -> None:
+    content = document()
+    content["annotations"].append(
+        {"id": 500, "image_id": 5, "category_id": 3, "bbox": [1, 1, 3, 3], **change}
+    )
+    dataset = convert(folder, content)
+    ((skipped_key, skipped_reason, detail),) = left_out(dataset)
+    assert (skipped_key, skipped_reason) == (key, reason)
+    assert "annotation 500 of instances.json" in detail
+    assert dataset.manifest.skipped == {reason: 1}
+    assert len(dataset.annotations(range(4))) == objects
+    with pytest.raises((SourceError, DecodeError), match=reason) as caught:
+        convert(folder, content, "strict", strict=True)
+    assert caught.value.key == key
+    assert not (folder / "strict" / "dataset.json").exists()
+
+
+APE = {"id": 3, "name": "ape", "keypoints": NAMES}
+REFUSED: list[tuple[Any, str]] = [
+    ('{"images": [}', "not a JSON object"),
+    ({"path": "a.png"}, "names no images: it has path"),
+    ({}, "names no images: it has nothing"),
+    (
+        {"images": [{"id": 1, "file_name": "nowhere.png"}]},
+        "not one of 1 images is in .*; left out: 1 x unreadable: No such file.*, such as nowhere.png",
+    ),
+    ({"images": [{"id": 5, "file_name": "a.png"}], "categories": [{"name": "x"}]}, "no id"),
+    ([{"image_id": 5, "bbox": [1, 1, 2, 2]}], "entry 1 is an annotation, such as those in COCO's results"),
+    *(
+        ({**document(), "categories": [{**APE, "skeleton": one}]}, "the skeleton of category 3 is wrong")
+        for one in ([[0, 1]], [[1]], [1], [["a", "b"]])
+    ),
+    (
+        {**document(), "categories": []},
+        r"no object: of .* annotations, .*object of an unknown category",
+    ),
+    (
+        {**document(), "categories": [*CATEGORIES, {"id": 3, "name": "gnu"}]},
+        "two categories have the id 3",
+    ),
+    (
+        {**document(), "annotations": [{"image_id": 5, "segments_info": [{"id": 1}]}]},
+        r"(?s)no object: of 1 annotations, panoptic.*masks names",
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "says"), REFUSED)
+def test_a_file_that_cannot_be_used_is_refused(folder: Path, content: Any, says: str) -> None:
+    (folder / "x.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(SourceError, match=says):
+        converted(folder / "x.json", folder / "out", images=folder / "images")

@@ -26,7 +26,6 @@ def test_files_are_sorted_as_python_sorts_their_names(names: list[str]) -> None:
     table = FileTable()
     for number, name in enumerate(names):
         table.add(name, number, -number)
-    assert len(table) == len(names)
     files, moved = table.sorted("root")
     order = np.arange(len(names))[moved]
     assert len(files) == len(names)
@@ -35,13 +34,6 @@ def test_files_are_sorted_as_python_sorts_their_names(names: list[str]) -> None:
     assert files.sizes.tolist() == order.tolist()
     assert files.modified.tolist() == (-order).tolist()
     assert files.keys.buffers()[0] is None
-
-
-def test_files_that_were_added_in_order_are_not_copied() -> None:
-    table = FileTable()
-    for name in ("a", "b/a", "b/b"):
-        table.add(name, 1, 2)
-    assert table.sorted("root")[1] == slice(None)
 
 
 def test_a_walk_finds_files_in_the_order_of_their_keys(tmp_path: Path) -> None:

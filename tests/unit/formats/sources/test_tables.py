@@ -1,8 +1,11 @@
-"""Tests of tables in Parquet and Arrow files as sources of conversions."""
+"""Tests of tables in Parquet and Arrow files as sources, and of reading the images in their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,11 @@ from helpers.options import convert_options
 
 import stoker
 from stoker.errors import ConfigError, SourceError
+from stoker.formats.sources import table_blocks
+from stoker.formats.sources.listing import ListedBlocks
+from stoker.formats.sources.source import Source
+from stoker.formats.sources.table_blocks import BlockImages
+from stoker.formats.sources.tables import list_table, opened_table
 
 Picture = Callable[..., bytes]
 
@@ -106,6 +114,10 @@ def test_missing_values_are_nan_or_empty_and_empty_columns_are_left_out(
     assert dataset.strings("text", [0, 1, 2]) == ["x", "", "z"]
     assert dataset.column("flag").tolist() == [1, 0] * 3 + [1]
     assert dataset.keys([0, 6]) == ["data/00000000", "data/00000006"]
+    labels = [["b"], ["a", "b"], [], ["c"], ["a"], ["b"], ["c", "a"]]
+    dataset = converted(write(file, {"image": pictures, "label": labels}), tmp_path / "several")
+    assert dataset.classes == ("a", "b", "c")
+    assert [sample.label for sample in dataset] == [[1], [0, 1], [], [2], [0], [1], [2, 0]]
 
 
 def test_rows_without_an_image_or_a_label_are_counted(pictures: list[bytes], tmp_path: Path) -> None:
@@ -135,62 +147,14 @@ def test_columns_are_chosen_by_name(pictures: list[bytes], tmp_path: Path) -> No
         converted(file, tmp_path / "other", fields={"middle": "image"})
 
 
-def test_a_file_cut_short_is_named(pictures: list[bytes], tmp_path: Path) -> None:
-    file = write(tmp_path / "a.parquet", {"image": pictures})
-    file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(SourceError, match=r"table cannot be read(.|\n)*a\.parquet"):
-        stoker.convert(file, tmp_path / "shards")
-
-
-def test_a_damaged_row_group_leaves_no_dataset(pictures: list[bytes], tmp_path: Path) -> None:
-    options = {"row_group_size": 2, "use_dictionary": False, "write_page_checksum": True}
-    file = write(tmp_path / "a.parquet", {"image": pictures}, **options)
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2 : len(data) // 2 + 400] = bytes(400)
-    file.write_bytes(data)
-    with pytest.raises(SourceError, match="table cannot be read"):
-        stoker.convert(file, tmp_path / "shards")
-    assert not (tmp_path / "shards" / "dataset.json").exists()
-
-
-def test_files_of_different_columns_are_refused(pictures: list[bytes], tmp_path: Path) -> None:
-    write(tmp_path / "a.parquet", {"image": pictures})
-    write(tmp_path / "b.parquet", {"image": pictures, "more": list(range(7))})
-    with pytest.raises(SourceError, match="columns differ from the columns of"):
-        stoker.convert(tmp_path / "*.parquet", tmp_path / "shards")
-
-
 def test_tables_at_a_url_are_converted(pictures: list[bytes], tmp_path: Path, memory: Any) -> None:
     for number in range(2):
         file = write(tmp_path / "a.parquet", {"image": pictures}, row_group_size=2)
         memory.pipe(f"/bucket/data/train-{number}.parquet", file.read_bytes())
-    dataset = converted("memory://bucket/data/train-*.parquet", tmp_path / "shards")
-    assert read_all(dataset) == pictures * 2
-
-
-def check_same_as_a_folder(pictures: list[bytes], tmp_path: Path, **options: Any) -> None:
-    """Check that the samples of a table have the order and the splits of files with the same names."""
-    names = [f"data/{i:08d}" for i in range(len(pictures))]
-    for name, data in zip(names, pictures, strict=True):
-        file = tmp_path / "photos" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-    table = write(tmp_path / "data.parquet", {"image": pictures}, row_group_size=3)
-    stoker.convert(tmp_path / "photos", tmp_path / "a", **convert_options({"unlabelled": True, **options}))
-    stoker.convert(table, tmp_path / "b", **convert_options(options))
-    for split in ("train", "val") if "val" in options else ("",):
-        of_folder, of_table = stoker.open(tmp_path / "a" / split), stoker.open(tmp_path / "b" / split)
-        assert of_table.keys(range(len(of_table))) == of_folder.keys(range(len(of_folder)))
-        assert read_all(of_table) == read_all(of_folder)
-
-
-@pytest.mark.parametrize(
-    "options", [{"seed": 3}, {"val": "30%"}, {"val": "30%", "seed": 0, "num_threads": 3}]
-)
-def test_splits_and_shuffles_are_those_of_a_folder(
-    encode_picture: Picture, tmp_path: Path, options: dict[str, Any]
-) -> None:
-    check_same_as_a_folder([encode_picture(i, "JPEG") for i in range(20)], tmp_path, shards=2, **options)
+    for source in ("memory://bucket/data/train-*.parquet", "memory://bucket/data"):
+        assert read_all(converted(source, tmp_path / f"{len(source)}")) == pictures * 2
+    with pytest.raises(SourceError, match=r"no such table|does not exist|no files"):
+        stoker.convert("memory://bucket/data/gone.parquet", tmp_path / "gone")
 
 
 def test_a_conversion_goes_on_after_it_was_stopped(pictures: list[bytes], tmp_path: Path) -> None:
@@ -241,16 +205,113 @@ def test_rows_with_the_label_minus_1_have_no_label(pictures: list[bytes], tmp_pa
     assert "label" not in converted(tmp_path / "none.parquet", tmp_path / "b").columns
 
 
-def test_a_row_may_have_several_labels(pictures: list[bytes], tmp_path: Path) -> None:
-    labels = [["b"], ["a", "b"], [], ["c"], ["a"], ["b"], ["c", "a"]]
-    file = write(tmp_path / "a.parquet", {"image": pictures, "label": labels})
-    dataset = converted(file, tmp_path / "shards")
-    assert dataset.classes == ("a", "b", "c")
-    assert [sample.label for sample in dataset] == [[1], [0, 1], [], [2], [0], [1], [2, 0]]
+def test_tables_that_cannot_be_used_are_refused(pictures: list[bytes], tmp_path: Path) -> None:
+    for name, columns in {
+        "a": {"image": pictures},
+        "b": {"image": pictures, "more": list(range(7))},
+        "float": {"image": pictures, "label": [0.5] * 7},
+        "range": {"image": pictures, "label": [["a"]] * 6 + [[None]]},
+        "empty": {"image": pa.array([], pa.binary())},
+        "none": {"text": ["a"]},
+    }.items():
+        options = {"row_group_size": 2, "use_dictionary": False, "write_page_checksum": True}
+        write(tmp_path / f"{name}.parquet", columns, **options)
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "state.json").write_text('{"_data_files": [{"filename": "gone.arrow"}]}')
+    whole = (tmp_path / "a.parquet").read_bytes()
+    half = len(whole) // 2
+    (tmp_path / "cut.parquet").write_bytes(whole[:-100])
+    (tmp_path / "damaged.parquet").write_bytes(whole[:half] + bytes(400) + whole[half + 400 :])
+    for name, message in {
+        "[ab].parquet": "columns differ from the columns of",
+        "float.parquet": r"holds no classes: the labels are double(.|\n)*label_column",
+        "range.parquet": "a list of labels has a missing one",
+        "empty.parquet": "the table has no rows",
+        "none.parquet": "no column holds images; the table has text",
+        "cut.parquet": r"table cannot be read(.|\n)*cut\.parquet",
+        "damaged.parquet": "table cannot be read",
+        "saved": "the table cannot be read: No such file",
+    }.items():
+        with pytest.raises((ConfigError, SourceError), match=message):
+            stoker.convert(tmp_path / name, tmp_path / "shards")
+        assert not (tmp_path / "shards" / "dataset.json").exists()
+    dataset = converted(tmp_path / "float.parquet", tmp_path / "shards", fields={"": "label"})
+    assert dataset.column("label_").tolist() == [0.5] * 7
 
 
-def test_labels_that_are_no_classes_are_refused(pictures: list[bytes], tmp_path: Path) -> None:
-    file = write(tmp_path / "a.parquet", {"image": pictures, "label": [0.5] * 7})
-    with pytest.raises(SourceError, match=r"holds no classes: the labels are double(.|\n)*label_column"):
-        stoker.convert(file, tmp_path / "shards")
-    assert converted(file, tmp_path / "shards", fields={"": "label"}).column("label_").tolist() == [0.5] * 7
+@pytest.mark.parametrize(
+    "options", [{"seed": 3}, {"val": "30%"}, {"val": "30%", "seed": 0, "num_threads": 3}]
+)
+def test_splits_and_shuffles_are_those_of_a_folder(
+    encode_picture: Picture, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """The samples of a table have the order and the splits of files with the same names."""
+    pictures = [encode_picture(i, "JPEG") for i in range(20)]
+    (tmp_path / "photos" / "data").mkdir(parents=True)
+    for i, data in enumerate(pictures):
+        (tmp_path / "photos" / "data" / f"{i:08d}").write_bytes(data)
+    table = write(tmp_path / "data.parquet", {"image": pictures}, row_group_size=3)
+    options = convert_options({"shards": 2, **options})
+    unlabelled = stoker.SourceOptions(unlabelled=True)
+    stoker.convert(tmp_path / "photos", tmp_path / "a", source_options=unlabelled, **options)
+    stoker.convert(table, tmp_path / "b", **options)
+    for split in ("train", "val") if "val" in options else ("",):
+        of_folder, of_table = stoker.open(tmp_path / "a" / split), stoker.open(tmp_path / "b" / split)
+        assert of_table.keys(range(len(of_table))) == of_folder.keys(range(len(of_folder)))
+        assert read_all(of_table) == read_all(of_folder)
+
+
+def written(images: list[bytes | None], file: Path, rows_of_block: int) -> ListedBlocks:
+    """Write a table of images, and return the blocks and rows of its images."""
+    write(file, {"image": images}, row_group_size=rows_of_block)
+    blocks = list_table(Source(file)).blocks
+    assert blocks is not None
+    return blocks
+
+
+@pytest.mark.parametrize("folder", [None, "missing"], ids=["from the file", "from a temporary file"])
+def test_images_are_read_in_any_order(pictures: list[bytes], tmp_path: Path, folder: str | None) -> None:
+    blocks = written([*pictures[:4], None, *pictures[4:]], tmp_path / "a.parquet", 4)
+    images = BlockImages(blocks, folder and str(tmp_path / folder), num_threads=1)
+    rows = [7, 0, 4, 6, 3, 3]
+    found = [images.read(0, int(blocks.block[row]), int(blocks.row[row])) for row in rows]
+    assert found == [pictures[6], pictures[0], None, pictures[5], pictures[3], pictures[3]]
+
+
+def test_blocks_that_threads_read_in_turn_are_opened_once(pictures: list[bytes], tmp_path: Path) -> None:
+    images = BlockImages(written(pictures[:2] * 16, tmp_path / "a.parquet", 2), None, num_threads=8)
+    assert [images.read(0, block, 0) for block in range(16)] == [pictures[0]] * 16
+    (tmp_path / "a.parquet").unlink()
+    assert [images.read(0, block, 1) for block in range(16)] == [pictures[1]] * 16
+
+
+def test_a_block_may_be_closed_while_it_is_read(
+    pictures: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = written(pictures[:2] * 4, tmp_path / "a.parquet", 1)
+    reading, closing, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    @contextmanager
+    def wait_and_open(*arguments: Any) -> Iterator[Any]:
+        if not reading.is_set():
+            reading.set()
+            go_on.wait(60)
+        with opened_table(*arguments) as file:
+            yield file
+
+    def note_and_close(block: Any) -> None:
+        closing.set()
+        close(block)
+
+    # From outside, a test cannot see when a block is closed, and cannot make a read last until then.
+    close = table_blocks._OpenBlock.close
+    monkeypatch.setattr(table_blocks._OpenBlock, "close", note_and_close)
+    monkeypatch.setattr(table_blocks, "opened_table", wait_and_open)
+    images = BlockImages(blocks, None, num_threads=1)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(images.read, 0, 0, 0)
+        assert reading.wait(60)
+        others = pool.submit(lambda: [images.read(0, block, 0) for block in range(1, 8)])
+        assert closing.wait(60), "they close the block of the first"
+        go_on.set()
+        assert [first.result(60), *others.result(60)] == pictures[:2] * 4

@@ -75,10 +75,16 @@ def test_boxes_are_counted_from_0_and_end_after_the_last_pixel(root: Path, tmp_p
 
 def test_objects_stay_with_their_images(root: Path, tmp_path: Path) -> None:
     (root / "JPEGImages" / "0.jpg").unlink()
+    (root / "Annotations" / "2.xml").unlink()
+    write(root, "1", annotation("1.jpg", thing("ant", (2.5, 3, 10, 20)), width=0, height=0))  # not known
     dataset = converted(root, tmp_path / "out", allow_loss=1)
-    assert dataset.keys(range(2)) == ["JPEGImages/1.jpg", "JPEGImages/2.jpg"]
-    found = dataset.annotations(range(2))
+    assert dataset.keys([0]) == ["JPEGImages/1.jpg"]
+    found = dataset.annotations([0])
     assert (found.owner.tolist(), found.boxes.tolist()) == ([0], [[1.5, 2, 10, 20]])
+    assert [skip[:2] for skip in list_voc(Source(root)).skipped] == [
+        ("JPEGImages/0.jpg", "unreadable"),
+        ("JPEGImages/2.jpg", "image without an annotation"),
+    ]
 
 
 @pytest.mark.parametrize(("name", "numbers"), [("train", [0, 1]), ("dog_val", [0, 2])])
@@ -87,6 +93,15 @@ def test_a_list_of_images_is_a_source(root: Path, tmp_path: Path, name: str, num
     assert find_format(Source(source)).name == "voc"
     dataset = converted(source, tmp_path / "out", allow_loss=1)
     assert dataset.keys(range(2)) == [f"JPEGImages/{i}.jpg" for i in numbers]
+    (root.parent / "1.xml").write_text(annotation("1.jpg"))
+    source.write_text("0\n../../1\n")
+    listing = list_voc(Source(source))
+    assert list(listing.names()) == ["JPEGImages/0.jpg"]
+    assert [skip.reason for skip in listing.skipped] == ["broken annotation"]
+    assert "leaves the source" in listing.skipped[0].detail
+    source.unlink()
+    with pytest.raises(SourceError, match="no such list of images"):
+        list_voc(Source(source))
 
 
 @pytest.mark.parametrize(
@@ -114,31 +129,6 @@ def test_a_broken_annotation_is_left_out_with_key_and_reason(
     assert len(dataset.annotations(range(len(dataset)))) == 2
     with pytest.raises((SourceError, DecodeError), match=reason):
         stoker.convert(root, tmp_path / "strict", strict=True)
-
-
-def test_a_list_that_names_a_file_outside_loses_that_image(root: Path) -> None:
-    (root.parent / "1.xml").write_text(annotation("1.jpg"))
-    file = root / "ImageSets" / "Main" / "train.txt"
-    file.write_text("0\n../../1\n")
-    listing = list_voc(Source(file))
-    assert list(listing.names()) == ["JPEGImages/0.jpg"]
-    assert [skip.reason for skip in listing.skipped] == ["broken annotation"]
-    assert "leaves the source" in listing.skipped[0].detail
-
-
-def test_a_size_of_0_counts_as_unknown(root: Path, tmp_path: Path) -> None:
-    write(root, "1", annotation("1.jpg", width=0, height=0))
-    assert len(converted(root, tmp_path / "out")) == 3
-
-
-def test_an_image_without_an_annotation_is_skipped(root: Path) -> None:
-    (root / "Annotations" / "2.xml").unlink()
-    (root / "JPEGImages" / "1.jpg").unlink()
-    listing = list_voc(Source(root))
-    assert [skip[:2] for skip in listing.skipped] == [
-        ("JPEGImages/1.jpg", "unreadable"),
-        ("JPEGImages/2.jpg", "image without an annotation"),
-    ]
 
 
 def test_a_folder_without_annotations_or_images_is_refused(root: Path, tmp_path: Path) -> None:

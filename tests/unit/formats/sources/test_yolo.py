@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -56,88 +55,68 @@ def test_shares_of_an_image_become_pixels(root: Path, tmp_path: Path) -> None:
     assert [len(some) for some in found.polygons] == [0, 0, 1]
     assert found.polygons[2][0].tolist() == [[0, 0], [40, 0], [40, 20]]
     assert stoker.verify(dataset.path).ok
-
-
-def test_a_folder_of_images_is_a_source(root: Path, tmp_path: Path) -> None:
     assert is_yolo(Source(root / "images" / "train"))
-    dataset = convert(root / "images" / "train", tmp_path / "out")
+    dataset = convert(root / "images" / "train", tmp_path / "train")
     assert dataset.keys(range(2)) == ["a.png", "b.png"]
     assert dataset.classes == ("person", "traffic light")
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [  # test_malformed_annotations.py has more kinds of lines
-        ("0 0.1 0.1 nan 0.1 0.5 0.5", "object without a box"),
-        ("0 1e300 0.5 1e300 0.5", "object without a box"),
-        ("0 40 20 10 10", "object outside its image"),
-    ],
-)
-def test_a_broken_line_is_left_out_with_file_and_reason(
-    root: Path, tmp_path: Path, line: str, reason: str
-) -> None:
-    (root / "labels" / "train" / "b.txt").write_text(f"1 0.5 0.5 0.5 0.5\n{line}\n")
-    dataset = convert(root, tmp_path / "out")
-    assert len(dataset.annotations([1])) == 1
-    (skip,) = map(json.loads, (dataset.path / "skipped.jsonl").read_text().splitlines())
-    assert (skip["key"], skip["reason"]) == ("train/b.png", reason)
-    assert "line 2 of train/b.txt" in skip["detail"] or "object 1 of its labels" in skip["detail"]
-
-
-def test_a_huge_number_of_a_class_without_names_is_refused(root: Path) -> None:
-    (root / "data.yaml").unlink()
-    (root / "labels" / "train" / "b.txt").write_text("2147483647 0.5 0.5 0.5 0.5\n")
-    listing = list_yolo(Source(root))
-    assert listing.skipped[0][:2] == ("train/b.png", "object of an unknown category")
-    assert len(listing.classes) < 3
-
-
-def test_an_object_with_a_keypoint_out_of_range_is_left_out(root: Path) -> None:
+def test_what_cannot_be_used_is_left_out_with_file_and_reason(root: Path) -> None:
+    folder = root / "labels"
     (root / "data.yaml").write_text("kpt_shape: [2, 2]\nnames: [person]\n")
-    (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 1e300 0.5 0 0\n")
-    assert list_yolo(Source(root)).skipped[0][:2] == (
-        "train/a.png",
-        "object with keypoints that are not numbers",
-    )
-
-
-def test_labels_without_an_image_and_unreadable_labels_are_left_out(root: Path) -> None:
-    (root / "labels" / "val" / "gone.txt").write_text("0 0.5 0.5 0.5 0.5")
-    (root / "labels" / "classes.txt").write_text("a")
-    (root / "labels" / "train" / "b.txt").write_bytes(b"\xff\xfe")
-    (root / "labels" / "train" / "a.txt").unlink()
+    lines = {  # test_malformed_annotations.py has more kinds of lines
+        "0 0.5 0.5 0.5 0.5": None,
+        "0 0.1 0.1 nan 0.1 0.5 0.5": "object without a box",
+        "0 1e300 0.5 1e300 0.5": "object without a box",
+        "0 0.5 0.5 0.5 0.5 1e300 0.5 0 0": "object with keypoints that are not numbers",
+    }
+    (folder / "train" / "a.txt").write_text("\n".join(lines))
+    (folder / "train" / "b.txt").write_bytes(b"\xff\xfe")
+    (folder / "val" / "c.txt").unlink()
     (root.parent / "elsewhere").write_text("0 0.5 0.5 0.5 0.5")
-    (root / "labels" / "train" / "a.txt").symlink_to(root.parent / "elsewhere")
-    assert [skip[:2] for skip in list_yolo(Source(root)).skipped] == [
-        ("train/b.png", "labels that cannot be read"),
-        ("val/gone.txt", "labels without an image"),
-    ]
-    assert [skip[:2] for skip in list_yolo(Source(root, SourceOptions(follow_links=False))).skipped] == [
-        ("train/a.png", "labels that cannot be read"),
-        ("train/b.png", "labels that cannot be read"),
-        ("val/gone.txt", "labels without an image"),
-    ]
+    (folder / "val" / "c.txt").symlink_to(root.parent / "elsewhere")
+    (folder / "val" / "gone.txt").write_text("0 0.5 0.5 0.5 0.5")
+    (folder / "classes.txt").write_text("a")
+    expected = [("train/a.png", reason) for reason in lines.values() if reason]
+    expected += [("train/b.png", "labels that cannot be read"), ("val/gone.txt", "labels without an image")]
+    found = list_yolo(Source(root)).skipped
+    assert sorted(skip[:2] for skip in found) == sorted(expected)
+    assert any(skip.detail.startswith("line 2 of train/a.txt") for skip in found)
+    found = list_yolo(Source(root, SourceOptions(follow_links=False))).skipped
+    expected.append(("val/c.png", "labels that cannot be read"))
+    assert sorted(skip[:2] for skip in found) == sorted(expected)
 
 
 def test_keypoints_have_visibilities_and_swaps(root: Path, tmp_path: Path) -> None:
     (root / "data.yaml").write_text("kpt_shape: [2, 3]\nflip_idx: [1, 0]\nnames: [person]\n")
-    (root / "labels" / "train" / "a.txt").write_text(
-        "0 0.5 0.5 0.5 0.5 0.25 0.5 2 0.5 0.75 1\n0 0.5 0.5 1 1\n"
-    )
+    line = "0 0.5 0.5 0.5 0.5 0.25 0.5 2 0.5 0.75 1\n0 0.5 0.5 1 1\n"
+    (root / "labels" / "train" / "a.txt").write_text(line)
     dataset = convert(root, tmp_path / "out")
     keypoints = dataset.annotations([0]).keypoints
     assert keypoints is not None
     assert keypoints.tolist() == [[[20, 20, 2], [40, 30, 1]], [[0, 0, 0], [0, 0, 0]]]
     assert dataset.manifest.annotations.swap == (1, 0)
     assert "keypoints" in dataset.tasks
-
-
-def test_a_keypoint_without_visibility_is_labelled_unless_at_0(root: Path, tmp_path: Path) -> None:
+    # Without visibilities, a point is labelled unless it is at 0.
     (root / "data.yaml").write_text("kpt_shape: [2, 2]\nnames: [person]\n")
     (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 0.25 0.5 0 0\n")
-    keypoints = convert(root, tmp_path / "out").annotations([0]).keypoints
+    keypoints = convert(root, tmp_path / "2").annotations([0]).keypoints
     assert keypoints is not None
     assert keypoints.tolist() == [[[20, 20, 2], [0, 0, 0]]]
+
+
+def test_a_text_file_names_the_classes_or_numbers_are_their_names(root: Path, tmp_path: Path) -> None:
+    (root / "data.yaml").unlink()
+    (root / "labels" / "train" / "b.txt").write_text("2147483647 0.5 0.5 0.5 0.5\n")
+    listing = list_yolo(Source(root))
+    assert listing.classes == ("0", "1")
+    assert listing.skipped[0][:2] == ("train/b.png", "object of an unknown category")
+    (root / "labels" / "classes.txt").write_text("x\ny\n")
+    assert list_yolo(Source(root)).classes == ("x", "y")
+    (tmp_path / "none").mkdir()
+    assert not is_yolo(Source(tmp_path / "none"))
+    with pytest.raises(SourceError, match="the source is not YOLO"):
+        list_yolo(Source(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -159,19 +138,6 @@ def test_a_keypoint_without_visibility_is_labelled_unless_at_0(root: Path, tmp_p
 def test_yaml_names_the_classes(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
     (tmp_path / "data.yaml").write_text(text)
     assert read_names([open_folder(tmp_path / "nowhere"), open_folder(tmp_path)]) == YoloNames(names)
-
-
-def test_a_text_file_names_the_classes_or_numbers_are_their_names(root: Path) -> None:
-    (root / "data.yaml").unlink()
-    assert list_yolo(Source(root)).classes == ("0", "1")
-    (root / "labels" / "classes.txt").write_text("x\ny\n")
-    assert list_yolo(Source(root)).classes == ("x", "y")
-
-
-def test_a_folder_without_images_and_labels_is_refused(tmp_path: Path) -> None:
-    assert not is_yolo(Source(tmp_path))
-    with pytest.raises(SourceError, match="the source is not YOLO"):
-        list_yolo(Source(tmp_path))
 
 
 # Each list has the list before nine times: 9^8 names in 400 bytes.
@@ -274,15 +240,6 @@ def test_a_split_may_be_several_folders_or_a_list_below_path(tmp_path: Path) -> 
     }
 
 
-def test_labels_without_an_image_are_counted(tmp_path: Path) -> None:
-    _images(tmp_path / "images", "ab")
-    (tmp_path / "labels" / "gone.txt").write_text("0 0.5 0.5 0.5 0.5\n")
-    (tmp_path / "data.yaml").write_text(f"train: images\ntest:\n{NAMES}")
-    with pytest.raises(SourceError, match="labels without an image"):
-        _convert(tmp_path / "data.yaml")
-    assert _convert(tmp_path / "data.yaml", allow_loss=1) == {"train": ["images/a.png", "images/b.png"]}
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -305,7 +262,15 @@ def test_a_data_yaml_that_cannot_be_used_is_an_error(tmp_path: Path, content: st
 
 def test_options_that_do_not_fit_splits_are_refused(tmp_path: Path) -> None:
     _images(tmp_path / "images", "ab")
-    (tmp_path / "data.yaml").write_text(f"train: images\n{NAMES}")
+    (tmp_path / "labels" / "gone.txt").write_text("0 0.5 0.5 0.5 0.5\n")
+    (tmp_path / "data.yaml").write_text(f"train: images\ntest:\n{NAMES}")
+    with pytest.raises(SourceError, match="labels without an image"):
+        _convert(tmp_path / "data.yaml")
+    assert _convert(tmp_path / "data.yaml", allow_loss=1) == {"train": ["images/a.png", "images/b.png"]}
+    shutil.rmtree(tmp_path / "shards")
+    (tmp_path / "labels" / "gone.txt").unlink()
+    with pytest.raises(SourceError, match="this is a URL"):
+        stoker.convert("memory://bucket/data.yaml", tmp_path / "out")
     with pytest.raises(ConfigError, match="val and test divide a source"):
         _convert(tmp_path / "data.yaml", val=0.5)
     shutil.copytree(tmp_path / "images", tmp_path / "train")
