@@ -20,16 +20,7 @@ from stoker.augment.reference import compose, shown_parts
 from stoker.errors import ConfigError, StokerError
 from stoker.formats.dataset.index import Samples
 
-from .base import (
-    EngineSettings,
-    PayloadError,
-    Result,
-    Status,
-    Work,
-    checked_payload,
-    decode,
-    open_shards,
-)
+from .base import EngineSettings, PayloadError, Result, Status, Work, checked_payload, decode, open_shards
 
 _Outcome = tuple[Status, str, StokerError | None]
 _Arrays = tuple[npt.NDArray[Any], ...]

@@ -19,11 +19,7 @@ from stoker.bucketing.batchify import Output
 from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn, expand_ranges
 from stoker.formats.token_columns import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions
-from stoker.formats.tokenization import (
-    Tokenizer,
-    TokenizerChoice,
-    count_special_tokens,
-)
+from stoker.formats.tokenization import Tokenizer, TokenizerChoice, count_special_tokens
 from stoker.random import derive_key, uniform
 
 from ..adapters import Adapter

@@ -49,14 +49,7 @@ from .batch_assembler import BatchAssembler, CollectedBatch, Contents, function_
 from .columns import TO_SOURCE, ImageColumn
 from .config import ImageLoaderConfig
 from .objects import deciding_objects
-from .planned_batches import (
-    DrawnBatch,
-    PlannedBatch,
-    batch_of,
-    block_reads,
-    drawn_batches,
-    planned_batches,
-)
+from .planned_batches import DrawnBatch, PlannedBatch, batch_of, block_reads, drawn_batches, planned_batches
 
 _MOST_RANKS_THAT_KEEP = 2  # with more ranks, one of them shows a sample of a mosaic once or twice
 

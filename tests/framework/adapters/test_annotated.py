@@ -85,10 +85,7 @@ def test_objects_are_ragged_tensors_in_tf_data_too(scenes: Path) -> None:
 def test_other_engines_have_the_same_objects(scenes: Path, engine: str) -> None:
     if engine == "dali":
         pytest.importorskip("nvidia.dali")
-    expected, batch = (
-        first(scenes, "numpy"),
-        first(scenes, "numpy", engine=engine),
-    )
+    expected, batch = (first(scenes, "numpy"), first(scenes, "numpy", engine=engine))
     for name in ("boxes", "masks"):
         pairs = zip(getattr(batch, name), getattr(expected, name), strict=True)
         assert all(np.array_equal(part, other) for part, other in pairs)

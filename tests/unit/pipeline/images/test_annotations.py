@@ -36,7 +36,6 @@ import stoker
 from stoker import ImageLoader
 from stoker.augment import (
     CenterCrop,
-    CutMix,
     ElasticTransform,
     MixUp,
     Pad,
@@ -108,11 +107,6 @@ def test_annotations_follow_an_elastic_image(annotated: Path) -> None:
         for x, y, seen in batch.keypoints[i][k]:
             assert seen == 2
             assert bright[int(y), int(x)]
-
-
-def test_to_source_is_refused_beside_an_elastic_transform(annotated: Path) -> None:
-    with pytest.raises(ConfigError, match="which cannot express ElasticTransform"):
-        load(annotated, columns=("image", "to_source"), transforms=[*SMALL, ElasticTransform()])
 
 
 def test_random_iou_crop_cuts_by_boxes(annotated: Path) -> None:
@@ -238,29 +232,6 @@ def test_shuffled_samples_on_several_ranks_keep_their_annotations(annotated: Pat
     assert (last.image.shape, last.boxes, last.segmentation.shape) == ((0, 3, 30, 40), [], (0, 30, 40))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"objects": "list"}, "objects must be one of 'ragged', 'padded', found 'list'"),
-        ({"box_format": "YXYX"}, "box_format must be one of XYXY"),
-        ({"min_visible": 1.5}, "min_visible must be a share"),
-        ({"min_size": -1}, "min_size must be pixels"),
-        ({"min_size": float("inf")}, "min_size must be pixels"),
-        ({"columns": ("object_boxes",)}, "'object_boxes' holds large_list"),
-    ],
-)
-def test_wrong_arguments_are_refused(annotated: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load(annotated, **options)
-
-
-def test_a_dataset_without_objects_has_no_such_columns(thumbnails: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no 'boxes'"):
-        load(thumbnails, columns=("boxes",))
-    with pytest.raises(ConfigError, match="decides by boxes, and the dataset has none"):
-        load(thumbnails, columns=("image",), transforms=[RandomIoUCrop(), Resize((8, 8))])
-
-
 def test_annotation_threads_end_with_the_loader(
     annotated: Path, new_threads: Callable[[str], list[threading.Thread]]
 ) -> None:
@@ -323,17 +294,6 @@ def test_multi_hot_labels_are_mixed(annotated: Path) -> None:
     mixed = first(annotated, **options, transforms=[Resize((30, 40)), MixUp()]).label
     share = 1 - mixed[1, 1:]
     assert np.allclose(mixed[1], (1 - share[0]) * plain[1] + share[0] * plain[0])
-
-
-@pytest.mark.parametrize(
-    ("transform", "column"),
-    [(MixUp(), "boxes"), (CutMix(), "masks"), (MixUp(), "segmentation"), (CutMix(), "keypoints")],
-)
-def test_a_column_that_a_transform_cannot_mix_is_refused(
-    annotated: Path, transform: Any, column: str
-) -> None:
-    with pytest.raises(ConfigError, match=f"cannot mix the column '{column}'"):
-        load(annotated, columns=("image", column), transforms=[Resize((30, 40)), transform])
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")

@@ -14,14 +14,7 @@ from helpers.loaders import image_arguments
 
 import stoker
 from stoker import ImageLoader, Repeated, Weighted
-from stoker.augment import (
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-    RandomRotation,
-    Resize,
-    Views,
-    to_source,
-)
+from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomRotation, Resize, Views, to_source
 from stoker.pipeline.execution.pipeline import ColumnSpec
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import CutMix, MixUp, RandomChoice, Resize
-from stoker.errors import CheckpointError, ConfigError
+from stoker.errors import CheckpointError
 
 OPTIONS: dict[str, Any] = {"columns": ("image", "label", "row"), "shuffle": True, "seed": 3}
 
@@ -49,8 +49,3 @@ def test_a_state_of_another_draw_seed_is_refused(load: Callable[..., ImageLoader
     with pytest.raises(CheckpointError, match="draw_seed was 4 and is None"):
         load(**OPTIONS).load_state_dict(load(**OPTIONS, draw_seed=4).state_dict())
     load(**OPTIONS, draw_seed=3).load_state_dict(state)  # what seed=3 alone draws
-
-
-def test_a_draw_seed_is_an_integer(load: Callable[..., ImageLoader]) -> None:
-    with pytest.raises(ConfigError, match="Seeds: augmentation must be an integer, found 'two'"):
-        load(**OPTIONS, draw_seed="two")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from stoker import ImageLoader
-from stoker.augment import CenterCrop, Normalize, Resize
 from stoker.errors import ConfigError, DatasetError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.registry import Machine
@@ -190,45 +189,6 @@ def test_every_container_is_loaded_from_several_shards(
     assert batch.key == [f"k{row}" for row in range(6)]
     assert batch.label.tolist() == [0, 1, 2, 0, 1, 2]
     assert len({image.tobytes() for image in batch.image}) == 6
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_size": 0}, "batch_size must be at least 1, found 0"),
-        ({"prefetch": 0}, "prefetch must be at least 1, found 0"),
-        ({"num_threads": 0}, "num_threads must be at least 1, found 0"),
-        ({"read_ahead": -1}, "read_ahead must be at least 0, found -1"),
-        ({"max_pixels": 0}, "max_pixels must be at least 1, found 0"),
-        ({"batch_size": 1.5}, "batch_size must be an integer, found 1.5"),
-        ({"batch_size": "8"}, "batch_size must be an integer, found '8'"),
-        ({"on_error": "ignore"}, "on_error must be one of 'raise', 'skip', 'replace', found 'ignore'"),
-        ({"last_batch": "keep"}, "last_batch must be"),
-        ({"shuffle": 3}, "shuffle must be True, False or a BlockShuffle, found 3"),
-        ({"columns": ("image", "name")}, "there is no 'name'"),
-        ({"columns": ()}, "at least one column"),
-        ({"columns": ("row", "row")}, "columns="),
-        ({"engine": "fast"}, "engine must be"),
-        ({"output": "pandas"}, "output must be one of 'numpy', 'torch', .*, found 'pandas'"),
-        ({"layout": "CHW"}, "layout must be one of 'NCHW', 'NHWC', 'NHWC4', found 'CHW'"),
-        ({"dtype": "float64"}, "dtype"),
-        ({"columns": "image"}, "columns must be a list of names, found 'image'"),
-        ({"transforms": CenterCrop(8)}, "transforms must be a list, found CenterCrop"),
-        ({"transforms": [CenterCrop]}, r"the class CenterCrop\nGive an instance, CenterCrop\(\.\.\.\)"),
-        ({"transforms": []}, "different sizes"),
-        ({"transforms": [Resize(8)]}, "different sizes"),
-        ({"batch_size": 62, "last_batch": "drop"}, "an epoch has no batch"),
-        ({"batch_size": 31, "last_batch": "drop", "rank": 0, "world_size": 2}, "an epoch has no batch"),
-        ({"rank": 1}, "only one of rank and world_size"),
-        ({"rank": 2, "world_size": 2}, "found rank 2 of 2"),
-        ({"dtype": "uint8", "transforms": [CenterCrop(8), Normalize()]}, "uint8 output"),
-    ],
-)
-def test_wrong_arguments_are_refused(
-    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load(**options)
 
 
 @pytest.mark.parametrize("dataset", [["shards/a", "shards/b"], None, range(10)])

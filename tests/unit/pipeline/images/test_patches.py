@@ -19,7 +19,7 @@ from helpers.loaders import image_arguments, stop_and_resume
 
 import stoker
 from stoker import ImageLoader, Patches, Tokens
-from stoker.augment import ColorJitter, MixUp, Normalize, Pad, RandomHorizontalFlip, RandomRotation, Resize
+from stoker.augment import ColorJitter, RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.images.patches import patch_grids
 from stoker.pipeline.preview.replay import make_loader
@@ -141,30 +141,6 @@ def test_a_grid_has_the_largest_scale_that_fits(most: int) -> None:
         grids = {s: (-(-height * s // 1), -(-width * s // 1)) for s in scales}
         fitting = [s for s, (a, b) in grids.items() if a * b <= most]
         assert tuple(grid) == (grids[max(fitting)] if fitting else (1, 1))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sampler": stoker.Repeated(2)}, "Patches plan epochs of one dataset, found a sampler"),
-        ({"steps_per_epoch": 3}, "Patches plan epochs of all samples, found steps_per_epoch"),
-        ({"batch_size": None, "pixels_per_batch": 999}, "Patches take batch_size"),
-        ({"transforms": [Resize((8, 8))]}, "Resize changes the size of images"),
-        ({"transforms": [Pad(2)]}, "Pad changes the size of images"),
-        ({"transforms": [RandomRotation(9)]}, "RandomRotation warps images"),
-        ({"transforms": [Normalize(), MixUp(0.2)]}, "MixUp mixes samples"),
-        ({"transforms": {"a": [Resize((8, 8))]}}, "found named image columns"),
-        ({"columns": ("image",)}, r"there is no 'image' with sizes=Patches"),
-        ({"on_error": "replace"}, "would put an image of another size into a packed row"),
-        ({"layout": "NHWC4"}, "patches have none to add"),
-        ({"engine": "dali", "device": "cpu"}, "dali"),
-    ],
-)
-def test_a_wrong_argument_is_refused(
-    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load(**{**OPTIONS, **options})
 
 
 def test_a_row_must_hold_an_image() -> None:

@@ -15,7 +15,6 @@ from helpers.command_line import run
 from helpers.images import png
 from helpers.loaders import stop_and_resume
 
-import stoker
 from stoker import AspectBuckets, ImageLoader
 from stoker.augment import CoverCrop, RandomHorizontalFlip, Resize
 from stoker.bucketing.aspect_shapes import ratio_groups
@@ -125,24 +124,6 @@ def test_a_state_refuses_other_buckets(load: Callable[..., ImageLoader]) -> None
         load(**OPTIONS).load_state_dict(load().state_dict())
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sampler": stoker.Repeated(2)}, "AspectBuckets plan epochs of one dataset, found a sampler"),
-        ({"shuffle": stoker.BlockShuffle()}, "AspectBuckets plan epochs of one dataset"),
-        ({"steps_per_epoch": 3}, "AspectBuckets plan epochs of all samples, found steps_per_epoch"),
-        ({"batch_size": None, "pixels_per_batch": 9}, r"Pixels\(9\) holds no image of"),
-        ({"engine": "dali", "device": "cpu"}, "sizes by step"),
-        ({"transforms": {"a": [Resize((8, 8))]}}, "found named image columns"),
-    ],
-)
-def test_a_wrong_argument_is_refused(
-    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load(**{**OPTIONS, **options})
-
-
 def test_wrong_buckets_are_refused() -> None:
     with pytest.raises(ConfigError, match="max_ratio must be a number from 1"):
         AspectBuckets(512, max_ratio=0.5)
@@ -197,20 +178,6 @@ def test_a_state_refuses_other_groups_and_another_padding(load: Callable[..., Im
     ):
         with pytest.raises(CheckpointError):
             load(**GROUP_OPTIONS, **other).load_state_dict(state)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"steps_per_epoch": 2}, "Groups of aspect ratios plan epochs of all samples"),
-        ({"aspect_ratio_group_factor": -1}, "aspect_ratio_group_factor must be"),
-    ],
-)
-def test_arguments_that_do_not_go_with_groups_are_refused(
-    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load(**{**GROUP_OPTIONS, "aspect_ratio_group_factor": 1, "columns": ("image",), **options})
 
 
 def test_the_command_shows_what_groups_save_and_cost(thumbnails: Path, tmp_path: Path) -> None:

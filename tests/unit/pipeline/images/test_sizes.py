@@ -13,15 +13,12 @@ from helpers.loaders import image_arguments
 
 from stoker import ImageLoader, RandomSizes
 from stoker.augment import (
-    CenterCrop,
     ColorJitter,
     MixUp,
     Normalize,
-    Pad,
     RandomErasing,
     RandomHorizontalFlip,
     RandomResizedCrop,
-    RandomRotation,
     RandomShortestSize,
     Resize,
 )
@@ -77,9 +74,7 @@ def test_last_batch_decides_the_end_of_an_epoch_of_pixels_per_batch(
             assert counts[15] == (2 if last_batch == "pad" else 1 - rank)
 
 
-def test_annotations_have_the_size_of_the_batch(
-    pack_images: Callable[..., Path],
-) -> None:
+def test_annotations_have_the_size_of_the_batch(pack_images: Callable[..., Path]) -> None:
     folder = write_annotated(pack_images)
     options = {"columns": ("image", "boxes", "masks", "segmentation"), "sizes": {0: (30, 40), 1: (15, 20)}}
     with ImageLoader(
@@ -110,33 +105,6 @@ def test_a_state_names_the_sizes_that_differ(load: Callable[..., ImageLoader]) -
         load(**{**COLUMNS, "transforms": [RandomResizedCrop(16), RandomHorizontalFlip()]}).load_state_dict(
             state
         )
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sizes": {1: 8}}, "must say the size of epoch 0"),
-        ({"sizes": {0: (8, 8, 8)}}, "a size must be a positive integer or a pair"),
-        ({"sizes": 8}, "sizes must be .*, sizes by epoch, RandomSizes"),
-        ({"sizes": {"first": 8}}, "an epoch in sizes must be an integer"),
-        ({"batch_size": None}, "batch_size must be an integer, found None"),
-        ({"batch_size": None, "pixels_per_batch": 100}, "goes with sizes"),
-        ({"sizes": {0: 8}, "batch_size": None, "pixels_per_batch": 63}, "holds no image of 8 x 8"),
-        (
-            {"sizes": {0: 8, 1: 16}, "batch_size": None, "pixels_per_batch": 512, "steps_per_epoch": 3},
-            "steps_per_epoch needs batches of a fixed number of samples",
-        ),
-        ({"sizes": {0: 8}, "transforms": {"a": CROP}}, "found named image columns"),
-        ({"sizes": {0: 8}, "transforms": [RandomHorizontalFlip()]}, "no crop or resize stands in the list"),
-        ({"sizes": {0: 8}, "transforms": [CenterCrop(8), Pad(2)]}, "a transform after it changes that"),
-        ({"sizes": RandomSizes(8, 16, 8), "engine": "dali", "device": "cpu"}, "sizes by step"),
-    ],
-)
-def test_a_wrong_argument_is_refused(
-    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load(**{**COLUMNS, "columns": ("row",), **options})
 
 
 def test_random_sizes_that_steps_do_not_reach_are_refused() -> None:
@@ -225,24 +193,3 @@ def test_a_state_refuses_another_padding(load: Callable[..., ImageLoader]) -> No
     state = load(pad_to_multiple_of=32, **OPTIONS).state_dict()
     with pytest.raises(CheckpointError, match=r"sizes\.padded was 32 and is 16"):
         load(pad_to_multiple_of=16, **OPTIONS).load_state_dict(state)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sizes": "large"}, "sizes must be 'padded', 'ragged', Padded, Ragged, sizes by epoch, RandomSizes"),
-        ({"pad_to_multiple_of": 0}, "pad_to_multiple_of must be at least 1"),
-        ({"transforms": [*STEPS[:2], Normalize(), MixUp()]}, "MixUp mixes samples of a batch, which images"),
-        ({"transforms": [*STEPS[:2], lambda images: images]}, "is a function of batches, which images of"),
-        ({"transforms": [Resize((9, 9)), RandomRotation(9)]}, "RandomRotation warps images"),
-        ({"transforms": [Pad(2, padding_mode="edge")]}, "Pad continues images beyond their border"),
-        ({"transforms": {"a": STEPS}}, "found named image columns"),
-        ({"engine": "dali", "device": "cpu"}, "engine='dali' does not execute .* image_size"),
-        ({"batch_size": None, "pixels_per_batch": 999}, "goes with sizes"),
-    ],
-)
-def test_a_wrong_argument_of_padding_is_refused(
-    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load(**{**OPTIONS, **options})

@@ -13,10 +13,7 @@ import pytest
 from helpers.dali import FLIPPED, PLAIN, images, work
 from helpers.loaders import settings_of
 
-from stoker.augment import (
-    Resize,
-    compile_image,
-)
+from stoker.augment import Resize, compile_image
 from stoker.errors import EngineError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset

@@ -1,0 +1,161 @@
+"""Arguments of an ImageLoader that it refuses, and what its errors say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import stoker
+from stoker import AspectBuckets, ImageLoader, Patches, RandomSizes
+from stoker.augment import (
+    CenterCrop,
+    CutMix,
+    ElasticTransform,
+    MixUp,
+    Normalize,
+    Pad,
+    RandomHorizontalFlip,
+    RandomIoUCrop,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomShortestSize,
+    Resize,
+)
+from stoker.errors import ConfigError
+
+CROP = [RandomResizedCrop(9), RandomHorizontalFlip()]
+STEPS = [RandomShortestSize((12, 20), max_size=30), RandomHorizontalFlip()]
+IN_PIXELS: dict[str, Any] = {"sizes": {0: 8, 1: 16}, "batch_size": None, "pixels_per_batch": 512}
+MIXED: dict[str, Any] = {"transforms": [Resize((30, 40)), MixUp()]}
+CUT: dict[str, Any] = {"transforms": [Resize((30, 40)), CutMix()]}
+
+LOADER: dict[str, Any] = {}
+SIZES: dict[str, Any] = {"transforms": CROP}
+PADDED: dict[str, Any] = {"transforms": STEPS, "sizes": "padded"}
+BUCKETS: dict[str, Any] = {"transforms": (), "sizes": AspectBuckets(area=24 * 24, multiple=8)}
+GROUPS: dict[str, Any] = {"transforms": (), "sizes": "padded", "aspect_ratio_group_factor": 1}
+PATCHES: dict[str, Any] = {
+    "transforms": (),
+    "sizes": Patches(4, most=20, row=64),
+    "columns": ("patches", "row"),
+}
+OBJECTS: dict[str, Any] = {"dataset": "annotated", "transforms": [Resize((30, 40))], "columns": ("boxes",)}
+
+
+@pytest.mark.parametrize(
+    ("usual", "options", "message"),
+    [
+        (LOADER, {"batch_size": 0}, "batch_size must be at least 1, found 0"),
+        (LOADER, {"prefetch": 0}, "prefetch must be at least 1, found 0"),
+        (LOADER, {"num_threads": 0}, "num_threads must be at least 1, found 0"),
+        (LOADER, {"read_ahead": -1}, "read_ahead must be at least 0, found -1"),
+        (LOADER, {"max_pixels": 0}, "max_pixels must be at least 1, found 0"),
+        (LOADER, {"batch_size": 1.5}, "batch_size must be an integer, found 1.5"),
+        (LOADER, {"batch_size": "8"}, "batch_size must be an integer, found '8'"),
+        (LOADER, {"on_error": "ignore"}, "on_error must be one of .*, found 'ignore'"),
+        (LOADER, {"last_batch": "keep"}, "last_batch must be"),
+        (LOADER, {"shuffle": 3}, "shuffle must be True, False or a BlockShuffle, found 3"),
+        (LOADER, {"columns": ("image", "name")}, "there is no 'name'"),
+        (LOADER, {"columns": ()}, "at least one column"),
+        (LOADER, {"columns": ("row", "row")}, "columns="),
+        (LOADER, {"engine": "fast"}, "engine must be"),
+        (LOADER, {"output": "pandas"}, "output must be one of 'numpy', 'torch', .*, found 'pandas'"),
+        (LOADER, {"layout": "CHW"}, "layout must be one of 'NCHW', 'NHWC', 'NHWC4', found 'CHW'"),
+        (LOADER, {"dtype": "float64"}, "dtype"),
+        (LOADER, {"columns": "image"}, "columns must be a list of names, found 'image'"),
+        (LOADER, {"transforms": CenterCrop(8)}, "transforms must be a list, found CenterCrop"),
+        (LOADER, {"transforms": [CenterCrop]}, r"the class CenterCrop\nGive an instance, CenterCrop\("),
+        (LOADER, {"transforms": []}, "different sizes"),
+        (LOADER, {"transforms": [Resize(8)]}, "different sizes"),
+        (LOADER, {"batch_size": 62, "last_batch": "drop"}, "an epoch has no batch"),
+        (
+            LOADER,
+            {"batch_size": 31, "last_batch": "drop", "rank": 0, "world_size": 2},
+            "an epoch has no batch",
+        ),
+        (LOADER, {"rank": 1}, "only one of rank and world_size"),
+        (LOADER, {"rank": 2, "world_size": 2}, "found rank 2 of 2"),
+        (LOADER, {"dtype": "uint8", "transforms": [CenterCrop(8), Normalize()]}, "uint8 output"),
+        (SIZES, {"sizes": {1: 8}}, "must say the size of epoch 0"),
+        (SIZES, {"sizes": {0: (8, 8, 8)}}, "a size must be a positive integer or a pair"),
+        (SIZES, {"sizes": 8}, "sizes must be .*, sizes by epoch, RandomSizes"),
+        (SIZES, {"sizes": {"first": 8}}, "an epoch in sizes must be an integer"),
+        (SIZES, {"batch_size": None}, "batch_size must be an integer, found None"),
+        (SIZES, {"batch_size": None, "pixels_per_batch": 100}, "goes with sizes"),
+        (SIZES, {"sizes": {0: 8}, "batch_size": None, "pixels_per_batch": 63}, "holds no image of 8 x 8"),
+        (
+            SIZES,
+            {"sizes": {0: 8, 1: 16}, "batch_size": None, "pixels_per_batch": 512, "steps_per_epoch": 3},
+            "needs batches of a fixed number",
+        ),
+        (SIZES, {"sizes": {0: 8}, "transforms": {"a": CROP}}, "found named image columns"),
+        (SIZES, {"sizes": {0: 8}, "transforms": [RandomHorizontalFlip()]}, "no crop or resize stands"),
+        (SIZES, {"sizes": {0: 8}, "transforms": [CenterCrop(8), Pad(2)]}, "a transform after it changes"),
+        (SIZES, {"sizes": RandomSizes(8, 16, 8), "engine": "dali", "device": "cpu"}, "sizes by step"),
+        (PADDED, {"sizes": "large"}, "sizes must be 'padded', 'ragged', Padded, Ragged, sizes by"),
+        (PADDED, {"pad_to_multiple_of": 0}, "pad_to_multiple_of must be at least 1"),
+        (PADDED, {"transforms": [*STEPS, Normalize(), MixUp()]}, "MixUp mixes samples of a batch"),
+        (PADDED, {"transforms": [*STEPS, lambda images: images]}, "is a function of batches, which images"),
+        (PADDED, {"transforms": [Resize((9, 9)), RandomRotation(9)]}, "RandomRotation warps images"),
+        (PADDED, {"transforms": [Pad(2, padding_mode="edge")]}, "Pad continues images beyond their border"),
+        (PADDED, {"transforms": {"a": STEPS}}, "found named image columns"),
+        (PADDED, {"engine": "dali", "device": "cpu"}, "engine='dali' does not execute .* image_size"),
+        (PADDED, {"batch_size": None, "pixels_per_batch": 999}, "goes with sizes"),
+        (BUCKETS, {"sampler": stoker.Repeated(2)}, "AspectBuckets plan epochs of one dataset"),
+        (BUCKETS, {"shuffle": stoker.BlockShuffle()}, "AspectBuckets plan epochs of one dataset"),
+        (BUCKETS, {"steps_per_epoch": 3}, "AspectBuckets plan epochs of all samples, found steps_per_epoch"),
+        (BUCKETS, {"batch_size": None, "pixels_per_batch": 9}, r"Pixels\(9\) holds no image of"),
+        (BUCKETS, {"engine": "dali", "device": "cpu"}, "sizes by step"),
+        (BUCKETS, {"transforms": {"a": [Resize((8, 8))]}}, "found named image columns"),
+        (GROUPS, {"steps_per_epoch": 2}, "Groups of aspect ratios plan epochs of all samples"),
+        (GROUPS, {"aspect_ratio_group_factor": -1}, "aspect_ratio_group_factor must be"),
+        (PATCHES, {"sampler": stoker.Repeated(2)}, "Patches plan epochs of one dataset, found a sampler"),
+        (PATCHES, {"steps_per_epoch": 3}, "Patches plan epochs of all samples, found steps_per_epoch"),
+        (PATCHES, {"batch_size": None, "pixels_per_batch": 999}, "Patches take batch_size"),
+        (PATCHES, {"transforms": [Resize((8, 8))]}, "Resize changes the size of images"),
+        (PATCHES, {"transforms": [Pad(2)]}, "Pad changes the size of images"),
+        (PATCHES, {"transforms": [RandomRotation(9)]}, "RandomRotation warps images"),
+        (PATCHES, {"transforms": [Normalize(), MixUp(0.2)]}, "MixUp mixes samples"),
+        (PATCHES, {"transforms": {"a": [Resize((8, 8))]}}, "found named image columns"),
+        (PATCHES, {"columns": ("image",)}, r"there is no 'image' with sizes=Patches"),
+        (PATCHES, {"on_error": "replace"}, "would put an image of another size into a packed row"),
+        (PATCHES, {"layout": "NHWC4"}, "patches have none to add"),
+        (PATCHES, {"engine": "dali", "device": "cpu"}, "dali"),
+        (OBJECTS, {"objects": "list"}, "objects must be one of 'ragged', 'padded', found 'list'"),
+        (OBJECTS, {"box_format": "YXYX"}, "box_format must be one of XYXY"),
+        (OBJECTS, {"min_visible": 1.5}, "min_visible must be a share"),
+        (OBJECTS, {"min_size": -1}, "min_size must be pixels"),
+        (OBJECTS, {"min_size": float("inf")}, "min_size must be pixels"),
+        (OBJECTS, {"columns": ("object_boxes",)}, "'object_boxes' holds large_list"),
+        (OBJECTS, {**MIXED, "columns": ("image", "boxes")}, "cannot mix the column 'boxes'"),
+        (OBJECTS, {**CUT, "columns": ("image", "masks")}, "cannot mix the column 'masks'"),
+        (OBJECTS, {**MIXED, "columns": ("image", "segmentation")}, "cannot mix the column 'segmentation'"),
+        (OBJECTS, {**CUT, "columns": ("image", "keypoints")}, "cannot mix the column 'keypoints'"),
+        (LOADER, {"columns": ("boxes",)}, "there is no 'boxes'"),
+        (
+            LOADER,
+            {"columns": ("image",), "transforms": [RandomIoUCrop(), Resize((8, 8))]},
+            "decides by boxes",
+        ),
+        (
+            OBJECTS,
+            {"columns": ("to_source",), "transforms": [Resize((9, 9)), ElasticTransform()]},
+            "cannot exp",
+        ),
+        (LOADER, {"draw_seed": "two"}, "Seeds: augmentation must be an integer, found 'two'"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    load: Callable[..., ImageLoader],
+    usual: dict[str, Any],
+    options: dict[str, Any],
+    message: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    arguments = {**usual, **options}
+    if "dataset" in arguments:
+        arguments["dataset"] = request.getfixturevalue(arguments["dataset"])
+    with pytest.raises(ConfigError, match=message):
+        load(**arguments)
