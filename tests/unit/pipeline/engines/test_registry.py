@@ -10,15 +10,11 @@ import pytest
 from stoker.errors import ConfigError
 from stoker.pipeline.engines import registry
 from stoker.pipeline.engines.registry import (
-    ENGINES,
     BatchPlacement,
     ExecutionPlan,
     Machine,
     choose_engine,
-    choose_placement,
     device_name,
-    executes,
-    numbered_device,
     plan_execution,
     select_visible,
     visible_gpus,
@@ -49,45 +45,39 @@ def plan(
 
 
 @pytest.mark.parametrize(
-    ("gpus", "dali", "engine", "device", "local_rank", "expected"),
+    ("gpus", "dali", "engine", "device", "local_rank", "needs", "expected"),
     [
-        (0, True, "auto", None, 0, ("native", "cpu")),
-        (0, True, "dali", None, 0, ("dali", "cpu")),
-        (0, False, "auto", "cpu", 0, ("native", "cpu")),
-        (2, True, "auto", None, 0, ("native", "cpu")),
-        (2, True, "auto", "cuda", 3, ("dali", "cuda:1")),
-        (2, True, "auto", "cuda:1", 0, ("dali", "cuda:1")),
-        (2, False, "auto", None, 0, ("native", "cpu")),
-        (2, True, "dali", None, 3, ("dali", "cuda:1")),
-        (2, True, "auto", "cpu", 1, ("native", "cpu")),
-        (2, True, "native", "cuda:1", 0, ("native", "cpu")),
-        (2, True, "reference", None, 0, ("reference", "cpu")),
-        (2, True, "dali", "cpu", 0, ("dali", "cpu")),
-        (2, True, "dali", "cuda:1", 0, ("dali", "cuda:1")),
-        (2, True, "dali", "cuda", 1, ("dali", "cuda:1")),
-        (2, False, "auto", "cuda:1", 0, ("native", "cpu")),
+        (0, True, "auto", None, 0, PLAIN, ("native", "cpu")),
+        (0, True, "dali", None, 0, PLAIN, ("dali", "cpu")),
+        (0, False, "auto", "cpu", 0, PLAIN, ("native", "cpu")),
+        (2, True, "auto", None, 0, PLAIN, ("native", "cpu")),
+        (2, True, "auto", "cuda", 3, PLAIN, ("dali", "cuda:1")),
+        (2, True, "auto", "cuda:1", 0, PLAIN, ("dali", "cuda:1")),
+        (2, False, "auto", None, 0, PLAIN, ("native", "cpu")),
+        (2, True, "dali", None, 3, PLAIN, ("dali", "cuda:1")),
+        (2, True, "auto", "cpu", 1, PLAIN, ("native", "cpu")),
+        (2, True, "native", "cuda:1", 0, PLAIN, ("native", "cpu")),
+        (2, True, "reference", None, 0, PLAIN, ("reference", "cpu")),
+        (2, True, "dali", "cpu", 0, PLAIN, ("dali", "cpu")),
+        (2, True, "dali", "cuda:1", 0, PLAIN, ("dali", "cuda:1")),
+        (2, True, "dali", "cuda", 1, PLAIN, ("dali", "cuda:1")),
+        (2, False, "auto", "cuda:1", 0, PLAIN, ("native", "cpu")),
+        (1, True, "auto", "cuda", 0, NATIVE_ALONE, ("native", "cpu")),
+        (1, True, "auto", "cuda", 0, REFERENCE_ALONE, ("reference", "cpu")),
+        (1, True, "auto", None, 0, REFERENCE_ALONE, ("reference", "cpu")),
     ],
 )
-def test_an_engine_runs_on_the_named_device_or_on_the_gpu_of_its_rank_if_it_can(
-    gpus: int, dali: bool, engine: str, device: str | None, local_rank: int, expected: tuple[str, str]
+def test_an_engine_that_executes_the_transforms_runs_on_the_named_device_or_on_the_gpu_of_its_rank(
+    gpus: int,
+    dali: bool,
+    engine: str,
+    device: str | None,
+    local_rank: int,
+    needs: frozenset[str],
+    expected: tuple[str, str],
 ) -> None:
     machine = Machine(cores=2, gpus=gpus, has_dali=dali)
-    assert choose_engine(engine, device, PLAIN, machine, local_rank) == expected
-
-
-@pytest.mark.parametrize(
-    ("device", "needs", "expected"),
-    [
-        ("cuda", PLAIN, ("dali", "cuda:0")),
-        ("cuda", NATIVE_ALONE, ("native", "cpu")),
-        ("cuda", REFERENCE_ALONE, ("reference", "cpu")),
-        (None, REFERENCE_ALONE, ("reference", "cpu")),
-    ],
-)
-def test_auto_takes_an_engine_that_executes_the_transforms(
-    device: str | None, needs: frozenset[str], expected: tuple[str, str]
-) -> None:
-    assert choose_engine("auto", device, needs, Machine(cores=2, gpus=1, has_dali=True), 0) == expected
+    assert choose_engine(engine, device, needs, machine, local_rank) == expected
 
 
 def test_custom_steps_that_come_last_run_in_the_native_engine() -> None:
@@ -97,23 +87,23 @@ def test_custom_steps_that_come_last_run_in_the_native_engine() -> None:
         plan("dali", needs=REFERENCE_ALONE, last_custom=REFERENCE_ALONE)
 
 
-def test_unknown_engines_and_devices_and_needs_of_other_engines_are_refused() -> None:
-    with pytest.raises(
-        ConfigError, match="must be one of 'auto', 'native', 'dali', 'reference', found 'fast'"
-    ):
-        plan("fast")
-    with pytest.raises(ConfigError, match="'cuda:2' was asked for and 2 GPUs are visible"):
-        plan("auto", "cuda:2")
-    with pytest.raises(ConfigError, match=r"(?s)what the transforms need: noise.*'native' executes it"):
-        plan("dali", needs=NATIVE_ALONE)
-    with pytest.raises(ConfigError, match=r"(?s)need: StepOfAUser.*'reference' \(slowly\) executes it"):
-        plan("native", needs=REFERENCE_ALONE)
-
-
-def test_dali_leaves_images_where_the_framework_can_hold_them() -> None:
-    assert plan("dali", sees_gpu=True).placement == BatchPlacement("cuda:0", pin_memory=False)
-    assert plan("dali", sees_gpu=False).placement == BatchPlacement("cpu", pin_memory=False)
-    assert plan("dali", sees_gpu=False, gpus=0).placement == BatchPlacement(None, pin_memory=False)
+@pytest.mark.parametrize(
+    ("engine", "device", "needs", "message"),
+    [
+        ("fast", None, PLAIN, "must be one of 'auto', 'native', 'dali', 'reference', found 'fast'"),
+        ("dali", None, NATIVE_ALONE, r"(?s)what the transforms need: noise.*'native' executes it"),
+        ("native", None, REFERENCE_ALONE, r"(?s)need: StepOfAUser.*'reference' \(slowly\) executes it"),
+        ("auto", "gpu", PLAIN, "device must be 'cpu', 'cuda' or 'cuda:N', found 'gpu'"),
+        ("auto", "0", PLAIN, "device must be 'cpu', 'cuda' or 'cuda:N', found '0'"),
+        ("auto", "cuda:x", PLAIN, "found 'cuda:x'"),
+        ("auto", "cuda:2", PLAIN, "'cuda:2' was asked for and 2 GPUs are visible"),
+    ],
+)
+def test_unknown_engines_and_devices_and_needs_of_other_engines_are_refused(
+    engine: str, device: str | None, needs: frozenset[str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        plan(engine, device, needs=needs)
 
 
 @pytest.mark.parametrize(("engine", "device"), [("auto", None), ("dali", "cpu"), ("dali", "cuda:1")])
@@ -126,10 +116,26 @@ def test_a_framework_is_not_asked_for_gpus_in_vain(engine: str, device: str | No
     plan(engine, device, framework_sees_gpu=asked)
 
 
-def test_batches_made_on_the_cpu_go_to_the_gpu_through_pinned_memory() -> None:
-    assert plan("native", "cuda:1").placement == BatchPlacement("cuda:1", pin_memory=True)
-    assert plan("auto", "cuda:1", needs=NATIVE_ALONE).placement == BatchPlacement("cuda:1", pin_memory=True)
-    assert plan("dali", "cuda:1").placement == BatchPlacement("cuda:1", pin_memory=False)
+@pytest.mark.parametrize(
+    ("engine", "device", "options", "expected"),
+    [
+        ("native", None, {}, (None, False)),
+        ("native", None, {"pin_memory": True}, (None, True)),
+        ("native", "cpu", {}, ("cpu", False)),
+        ("native", "cuda:1", {}, ("cuda:1", True)),
+        ("native", "cuda:1", {"copies_from_pinned": False}, ("cuda:1", False)),
+        ("auto", "cuda:1", {"needs": NATIVE_ALONE}, ("cuda:1", True)),
+        ("dali", "cuda:1", {}, ("cuda:1", False)),
+        ("dali", None, {}, ("cuda:0", False)),
+        ("dali", None, {"sees_gpu": False}, ("cpu", False)),
+        ("dali", None, {"sees_gpu": False, "gpus": 0}, (None, False)),
+    ],
+)
+def test_batches_are_on_the_named_device_or_where_they_are_made_and_the_framework_holds_them(
+    engine: str, device: str | None, options: dict[str, Any], expected: tuple[str | None, bool]
+) -> None:
+    """Those that are made on the CPU go to a GPU through page-locked memory."""
+    assert plan(engine, device, **options).placement == BatchPlacement(*expected)
 
 
 def test_threads_are_shared_with_the_ranks_of_the_machine() -> None:
@@ -143,16 +149,6 @@ def test_an_engine_holds_no_more_batches_than_the_prefetcher() -> None:
     assert plan("native", batch_size=1000).depth == 2
     assert plan("native", prefetch=1).depth == 1
     assert plan("dali").depth == 4
-
-
-def test_every_engine_has_a_row_and_knows_what_it_executes() -> None:
-    assert list(ENGINES) == ["native", "dali", "reference"]
-    assert executes("native", frozenset({"Table"}))
-    assert not executes("dali", frozenset({"Table"}))
-    assert executes("reference", REFERENCE_ALONE)
-
-
-FOUR_GPUS = Machine(cores=8, gpus=4, has_dali=False)
 
 
 def test_devices_of_frameworks_are_named_by_their_text() -> None:
@@ -176,48 +172,6 @@ def test_a_gpu_of_jax_has_the_number_of_this_process() -> None:
             return "cuda:2"
 
     assert device_name(Device()) == "cuda:0"
-
-
-def test_cuda_without_a_number_is_the_gpu_of_the_rank() -> None:
-    assert numbered_device("cuda", FOUR_GPUS, 6) == "cuda:2"
-    assert numbered_device("cuda:3", FOUR_GPUS, 6) == "cuda:3"
-    assert numbered_device("cpu", FOUR_GPUS, 6) == "cpu"
-    assert numbered_device(None, FOUR_GPUS, 6) is None
-
-
-@pytest.mark.parametrize(
-    ("device", "message"),
-    [
-        ("gpu", "device must be 'cpu', 'cuda' or 'cuda:N', found 'gpu'"),
-        ("0", "device must be 'cpu', 'cuda' or 'cuda:N', found '0'"),
-        ("cuda:x", "found 'cuda:x'"),
-        ("cuda:4", "'cuda:4' was asked for and 4 GPUs are visible"),
-    ],
-)
-def test_a_name_of_no_device_of_the_machine_is_refused(device: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        numbered_device(device, FOUR_GPUS, 0)
-
-
-@pytest.mark.parametrize(
-    ("device", "made_on", "pin_memory", "copies_from_pinned", "expected"),
-    [
-        (None, "cpu", False, True, BatchPlacement(None, pin_memory=False)),
-        (None, "cpu", True, True, BatchPlacement(None, pin_memory=True)),
-        ("cpu", "cpu", False, True, BatchPlacement("cpu", pin_memory=False)),
-        ("cuda:1", "cpu", False, True, BatchPlacement("cuda:1", pin_memory=True)),
-        ("cuda:1", "cpu", False, False, BatchPlacement("cuda:1", pin_memory=False)),
-        (None, "cuda:2", False, True, BatchPlacement("cuda:2", pin_memory=False)),
-        ("cuda:1", "cuda:1", False, True, BatchPlacement("cuda:1", pin_memory=False)),
-    ],
-)
-def test_batches_are_on_the_named_device_or_where_they_are_made(
-    device: str | None, made_on: str, pin_memory: bool, copies_from_pinned: bool, expected: BatchPlacement
-) -> None:
-    placement = choose_placement(
-        device, made_on=made_on, pin_memory=pin_memory, copies_from_pinned=copies_from_pinned
-    )
-    assert placement == expected
 
 
 UUIDS = ["GPU-aa11", "GPU-ab22", "GPU-cc33", "GPU-dd44"]

@@ -206,36 +206,26 @@ def batch_of(n: int) -> DaliBatch:
     return DaliBatch(PipelineSpec.of(params), params, Payloads([np.zeros(9, np.uint8)] * n))
 
 
-def recovered(batch: DaliBatch, runs: Runs) -> list[int]:
-    """Positions of the samples that were rejected."""
+@pytest.mark.parametrize(
+    ("bad", "say", "most_runs"),
+    [
+        ({5}, NAMED.format, 3),  # the sample that the message names is tried alone, and no other
+        ({0, 100, 255}, NAMED.format, 7),  # every message names one of several
+        ({5, 200}, lambda _: UNNAMED, 2 + 2 * 2 * 8),  # they are found by halves
+        ({5}, lambda _: NAMED.format(7), 2 * 8 + 4),  # a good sample that is named is not rejected
+    ],
+    ids=["named", "several named", "unnamed", "another named"],
+)
+def test_the_samples_to_blame_are_rejected_and_no_others(
+    bad: set[int], say: Callable[[int], str], most_runs: int
+) -> None:
+    batch, runs = batch_of(256), Runs(bad, say)
     with pytest.raises(RuntimeError) as failed:
         runs(batch)
     assert recover(batch, failed.value, runs, "cuda:0") == "images"
-    assert set(batch.payloads.status()) <= {Status.OK, Status.NOT_DECODABLE}
-    return np.flatnonzero(batch.payloads.status()).tolist()
-
-
-def test_a_sample_that_the_message_names_is_tried_alone_and_no_other() -> None:
-    runs = Runs({5})
-    assert recovered(batch_of(256), runs) == [5]
-    assert runs.sizes == [256, 1, 256]
-
-
-def test_every_message_names_one_of_several() -> None:
-    runs = Runs({0, 100, 255})
-    assert recovered(batch_of(256), runs) == [0, 100, 255]
-    assert runs.sizes == [256, 1, 256, 1, 256, 1, 256]
-
-
-def test_samples_that_no_message_names_are_found_by_halves() -> None:
-    runs = Runs({5, 200}, lambda _: UNNAMED)
-    assert recovered(batch_of(256), runs) == [5, 200]
-    assert len(runs.sizes) < 2 + 2 * 2 * 8 + 1
-
-
-def test_a_name_of_a_good_sample_rejects_it_not() -> None:
-    runs = Runs({5}, lambda _: NAMED.format(7))
-    assert recovered(batch_of(8), runs) == [5]
+    assert np.flatnonzero(batch.payloads.status() == Status.NOT_DECODABLE).tolist() == sorted(bad)
+    assert len(batch.payloads.bad) == len(bad)
+    assert len(runs.sizes) <= most_runs
 
 
 def test_a_failure_that_does_not_come_back_costs_nothing() -> None:
@@ -261,26 +251,19 @@ MISSING_MEMORY = [
 
 
 @pytest.mark.parametrize("error", MISSING_MEMORY)
-def test_a_batch_without_memory_keeps_all_its_samples(error: Any) -> None:
-    batch, runs = batch_of(256), Runs(set())
-    with pytest.raises(EngineError, match="cuda:0 has too little memory for DALI"):
-        recover(batch, error, runs, "cuda:0")
-    assert runs.sizes == []
-    assert not batch.payloads.bad
-
-
-@pytest.mark.parametrize("error", MISSING_MEMORY)
-@pytest.mark.parametrize("message", [UNNAMED, NAMED.format(3)])
-def test_memory_that_is_missing_in_the_search_ends_it(error: Any, message: str) -> None:
+@pytest.mark.parametrize("message", [None, UNNAMED, NAMED.format(3)])
+def test_missing_memory_ends_the_search_and_rejects_no_sample(error: Any, message: str | None) -> None:
+    """Memory is missing at once, or while the samples of another message are tried."""
     batch, sizes = batch_of(256), []
 
     def run(batch: DaliBatch) -> str:
         sizes.append(len(batch.payloads))
         raise type(error)(*error.args)  # the one of the table would keep the batch by its traceback
 
+    first = error if message is None else RuntimeError(message)
     with pytest.raises(EngineError, match="cuda:0 has too little memory for DALI"):
-        recover(batch, RuntimeError(message), run, "cuda:0")
-    assert len(sizes) == 1
+        recover(batch, first, run, "cuda:0")
+    assert len(sizes) == (message is not None)
     assert not batch.payloads.bad
 
 
