@@ -48,7 +48,6 @@ from stoker.augment import (
 )
 from stoker.augment.geometry.boxes import box_areas
 from stoker.errors import (
-    CheckpointError,
     ConfigError,
     CorruptRecordError,
     DatasetError,
@@ -258,29 +257,6 @@ def test_masks_are_read_only_if_a_column_needs_them(pack_images: Callable[..., P
         ImageLoader(folder, batch_size=N, transforms=SMALL, columns=("image", "masks")) as loader,
     ):
         next(iter(loader))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"min_visible": 0.5}, "min_visible was 0.25 and is 0.5"),
-        ({"min_size": 0}, "min_size was 2.0 and is 0.0"),
-        ({"box_format": "XYXY"}, "box_format was 'XYWH' and is 'XYXY'"),
-    ],
-)
-def test_a_state_is_refused_if_other_objects_are_handed_out(
-    annotated: Path, change: dict[str, Any], message: str
-) -> None:
-    options = {"min_visible": np.float32(0.25), "min_size": 2, "box_format": "XYWH"}
-    with load(annotated, columns=("image", "boxes"), **options) as saved:
-        state = saved.state_dict()
-        saved.load_state_dict(state)
-    with (
-        load(annotated, columns=("image", "boxes"), **{**options, **change}) as other,
-        pytest.raises(CheckpointError) as caught,
-    ):
-        other.load_state_dict(state)
-    assert caught.value.message == f"the state belongs to another loader: {message}"
 
 
 def test_a_state_without_columns_of_objects_does_not_record_their_form(annotated: Path) -> None:

@@ -112,14 +112,6 @@ def test_an_epoch_that_stopped_goes_on_with_the_other_samples(
     assert sorted(row for batch in batches for row in _samples(batch)) == list(range(61))
 
 
-def test_a_state_refuses_other_patches(load: Callable[..., ImageLoader]) -> None:
-    state = load(**OPTIONS).state_dict()
-    with pytest.raises(CheckpointError, match=r"sizes\.patches\.most was 20 and is 16"):
-        load(**{**OPTIONS, "sizes": Patches(4, 16, 64)}).load_state_dict(state)
-    with pytest.raises(CheckpointError, match="not one of a loader with Patches"):
-        load(**OPTIONS).load_state_dict(load().state_dict())
-
-
 def test_a_bad_image_is_left_out_of_its_row(pack_images: Callable[..., Path]) -> None:
     good = [jpeg(20 + i, 24) for i in range(4)]
     folder = pack_images([good[0], good[1], good[2][: len(good[2]) // 3], good[3]])

@@ -1,10 +1,11 @@
-"""Arguments of an ImageLoader that it refuses, and what its errors say."""
+"""What an ImageLoader refuses: wrong arguments, and states of loaders with other arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import stoker
@@ -18,12 +19,14 @@ from stoker.augment import (
     Pad,
     RandomHorizontalFlip,
     RandomIoUCrop,
+    RandomMask,
     RandomResizedCrop,
     RandomRotation,
     RandomShortestSize,
     Resize,
+    Views,
 )
-from stoker.errors import ConfigError
+from stoker.errors import CheckpointError, ConfigError
 
 CROP = [RandomResizedCrop(9), RandomHorizontalFlip()]
 STEPS = [RandomShortestSize((12, 20), max_size=30), RandomHorizontalFlip()]
@@ -41,6 +44,7 @@ PATCHES: dict[str, Any] = {
     "sizes": Patches(4, most=20, row=64),
     "columns": ("patches", "row"),
 }
+VIEWS: dict[str, Any] = {"transforms": {"a": Views(3, CROP)}}
 OBJECTS: dict[str, Any] = {"dataset": "annotated", "transforms": [Resize((30, 40))], "columns": ("boxes",)}
 
 
@@ -154,8 +158,52 @@ def test_wrong_arguments_are_refused(
     message: str,
     request: pytest.FixtureRequest,
 ) -> None:
-    arguments = {**usual, **options}
-    if "dataset" in arguments:
-        arguments["dataset"] = request.getfixturevalue(arguments["dataset"])
     with pytest.raises(ConfigError, match=message):
-        load(**arguments)
+        load(**_found({**usual, **options}, request))
+
+
+def _found(arguments: dict[str, Any], request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The arguments with the dataset that one of them names."""
+    named = arguments.get("dataset")
+    return arguments | ({"dataset": request.getfixturevalue(named)} if named else {})
+
+
+@pytest.mark.parametrize(
+    ("usual", "saved", "other", "message"),
+    [
+        (SIZES, {"sizes": {0: 8, 1: 16}}, {"sizes": {0: 8, 2: 16}}, r"sizes\.1 was None|sizes\.2"),
+        (SIZES, {"sizes": {0: 8, 1: 16}}, {}, "sizes"),
+        (PADDED, {"pad_to_multiple_of": 32}, {"pad_to_multiple_of": 16}, r"sizes\.padded was 32 and is 16"),
+        (GROUPS, {}, {"aspect_ratio_group_factor": 0}, r"aspect_ratio_group_factor was 1 and is 0"),
+        (GROUPS, {}, {"pad_to_multiple_of": 8}, r"sizes\.padded was 1 and is 8"),
+        (GROUPS, {}, {"aspect_ratio_group_factor": None}, "not a state of a Stoker loader"),
+        (BUCKETS, {}, {"sizes": AspectBuckets(24 * 24, 8, 1.5)}, r"max_ratio was 2\.0 and is 1\.5"),
+        (LOADER, {}, BUCKETS, "the state is not one of a loader with AspectBuckets"),
+        (PATCHES, {}, {"sizes": Patches(4, 16, 64)}, r"sizes\.patches\.most was 20 and is 16"),
+        (LOADER, {}, PATCHES, "not one of a loader with Patches"),
+        (LOADER, {}, {"draw_seed": 4}, "draw_seed was None and is 4"),
+        (LOADER, {"draw_seed": 4}, {}, "draw_seed was 4 and is None"),
+        (OBJECTS, {"min_visible": np.float32(0.25)}, {"min_visible": 0.5}, "min_visible was 0.25 and is 0.5"),
+        (OBJECTS, {"min_size": 2}, {"min_size": 0}, "min_size was 2.0 and is 0.0"),
+        (OBJECTS, {"box_format": "XYWH"}, {}, "box_format was 'XYWH' and is 'XYXY'"),
+        (VIEWS, {}, {"transforms": {"a": Views(4, CROP)}}, r"transforms\.columns\.a\.views was 3 and is 4"),
+        (VIEWS, {}, {"transforms": {"a": Views(3, CROP, mask=RandomMask(3))}}, "transforms"),
+        (VIEWS, {}, {"transforms": CROP}, "transforms"),
+        (MIXED, {}, {"transforms": [Resize((30, 40)), MixUp(0.3)]}, "batch"),
+        (MIXED, {}, {"transforms": [Resize((30, 40)), MixUp(), abs]}, "batch"),
+        (MIXED, {}, {"transforms": [Resize((30, 40))]}, "batch"),
+    ],
+)
+def test_a_state_of_a_loader_with_other_arguments_is_refused(
+    load: Callable[..., ImageLoader],
+    usual: dict[str, Any],
+    saved: dict[str, Any],
+    other: dict[str, Any],
+    message: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    loader = load(**_found({**usual, **saved}, request))
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    with pytest.raises(CheckpointError, match=message):
+        load(**_found({**usual, **other}, request)).load_state_dict(state)

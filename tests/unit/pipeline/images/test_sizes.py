@@ -22,7 +22,7 @@ from stoker.augment import (
     RandomShortestSize,
     Resize,
 )
-from stoker.errors import CheckpointError, ConfigError
+from stoker.errors import ConfigError
 
 CROP = [RandomResizedCrop(9), RandomHorizontalFlip()]
 COLUMNS = {"columns": ("image", "row"), "transforms": CROP, "shuffle": True}
@@ -95,16 +95,6 @@ def test_functions_and_mixing_get_the_size_of_the_batch(load: Callable[..., Imag
     assert next(iter(loader)).image.shape == (16, 3, 4, 8)
     loader.set_epoch(1)
     assert next(iter(loader)).image.shape == (16, 3, 8, 8)
-
-
-def test_a_state_names_the_sizes_that_differ(load: Callable[..., ImageLoader]) -> None:
-    state = load(sizes={0: 8, 1: 16}, **COLUMNS).state_dict()
-    with pytest.raises(CheckpointError, match=r"sizes\.1 was None|sizes\.2"):
-        load(sizes={0: 8, 2: 16}, **COLUMNS).load_state_dict(state)
-    with pytest.raises(CheckpointError, match="sizes"):
-        load(**{**COLUMNS, "transforms": [RandomResizedCrop(16), RandomHorizontalFlip()]}).load_state_dict(
-            state
-        )
 
 
 def test_random_sizes_that_steps_do_not_reach_are_refused() -> None:
@@ -187,9 +177,3 @@ def test_an_empty_last_batch_has_arrays_without_images(load: Callable[..., Image
         *_, last = load(rank=1, world_size=2, **{**OPTIONS, "batch_size": 6})
     assert last.image.shape[:2] == (0, 3)
     assert last.image_size.shape == (0, 2)
-
-
-def test_a_state_refuses_another_padding(load: Callable[..., ImageLoader]) -> None:
-    state = load(pad_to_multiple_of=32, **OPTIONS).state_dict()
-    with pytest.raises(CheckpointError, match=r"sizes\.padded was 32 and is 16"):
-        load(pad_to_multiple_of=16, **OPTIONS).load_state_dict(state)

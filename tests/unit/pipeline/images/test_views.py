@@ -24,7 +24,7 @@ from stoker.augment import (
     Resize,
     Views,
 )
-from stoker.errors import CheckpointError, ConfigError
+from stoker.errors import ConfigError
 from stoker.pipeline.execution.pipeline import ColumnSpec
 
 LARGE = [RandomResizedCrop(16, scale=(0.4, 1)), RandomHorizontalFlip()]
@@ -194,16 +194,6 @@ def test_mistakes_in_views_are_named(
 def test_mistakes_in_arguments_are_named(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make()
-
-
-def test_a_state_of_other_views_is_refused(load: Callable[..., ImageLoader]) -> None:
-    state = load().state_dict()
-    load(batch_size=9).load_state_dict(state)
-    for other in ({**VIEWS, "small": Views(4, SMALL)}, {**VIEWS, "large": Views(2, LARGE)}, LARGE):
-        with pytest.raises(CheckpointError, match="transforms"):
-            load(transforms=other).load_state_dict(state)
-    with pytest.raises(CheckpointError, match=r"transforms.columns.small.views was 3 and is 4"):
-        load(transforms={**VIEWS, "small": Views(4, SMALL)}).load_state_dict(state)
 
 
 def test_pytorch_gets_the_views_of_numpy_as_tensors(load: Callable[..., ImageLoader]) -> None:
