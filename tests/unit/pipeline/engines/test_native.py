@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers.annotations import COLUMNS, write_annotated
-from helpers.annotations import first as first_annotated
+from helpers.annotations import write_annotated
 from helpers.images import COUNT, exif, work_of
 from helpers.loaders import image_arguments, settings_of
 from helpers.processes import wait_until
@@ -127,12 +126,6 @@ def test_pixels_equal_those_of_the_reference(thumbnails: Path, dtype: Any, layou
     np.testing.assert_allclose(native, reference, rtol=0, atol=0 if dtype == "uint8" else 1e-6)
 
 
-def test_resized_pixels_are_within_a_level_of_the_reference(thumbnails: Path) -> None:
-    transforms = [RandomResizedCrop(24), RandomUpset(), RandomHorizontalFlip()]
-    native, reference = of_both_engines(thumbnails, transforms)
-    assert np.abs(native.astype(int) - reference).max() <= 1
-
-
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
 def test_a_step_that_changes_nothing_leaves_the_pixels_of_a_single_pass(thumbnails: Path, dtype: Any) -> None:
     def pixels(p: float) -> Any:
@@ -155,17 +148,6 @@ def test_steps_change_images_of_other_codecs(
 ) -> None:
     dataset = pack_images([encode_picture(i, kind) for i in range(5)])
     np.testing.assert_array_equal(*of_both_engines(dataset, [RandomCrop(20), RandomUpset()]))
-
-
-def test_annotations_follow_their_images(pack_images: Callable[..., Path]) -> None:
-    folder = write_annotated(pack_images)
-    transforms = [RandomCrop(40), RandomUpset(), RandomHorizontalFlip()]
-    native, reference = (
-        first_annotated(folder, transforms=transforms, objects="padded", engine=engine)
-        for engine in ("native", "reference")
-    )
-    for name in COLUMNS:
-        np.testing.assert_equal(getattr(native, name), getattr(reference, name))
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
@@ -209,12 +191,6 @@ def test_images_of_bad_samples_are_zeros_in_a_batch_with_steps(damaged: Path) ->
         result = engine.collect()
     assert list(result.reason) == [2, 5]
     assert [i for i in range(8) if not result.images[i].any()] == [2, 5]
-
-
-def test_batches_do_not_depend_on_the_number_of_threads(thumbnails: Path) -> None:
-    transforms = [RandomResizedCrop(24), RandomUpset(), Normalize()]
-    one, four = (images(thumbnails, transforms, num_threads=threads) for threads in (1, 4))
-    np.testing.assert_array_equal(one, four)
 
 
 def test_threads_of_steps_end_with_their_loader(

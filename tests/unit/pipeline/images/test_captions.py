@@ -70,24 +70,6 @@ def test_every_engine_hands_out_a_caption_of_the_image_beside_it(captioned: Path
     assert all((np.asarray(batch.image) == batch.row[:, None, None, None]).all() for batch in batches)
 
 
-def test_several_ranks_hand_out_the_captions_of_one_rank(captioned: Path) -> None:
-    ranks = [_loader(captioned, seed=5, rank=rank, world_size=3, batch_size=2) for rank in range(3)]
-    assert {n: text for rank in ranks for n, text in _drawn(rank).items()} == _drawn(
-        _loader(captioned, seed=5)
-    )
-
-
-def test_a_resumed_loader_hands_out_the_captions_of_the_rest_of_the_epoch(captioned: Path) -> None:
-    loader = _loader(captioned, seed=5)
-    for _ in zip(range(3), loader, strict=False):
-        pass
-    resumed = _loader(captioned, seed=5, batch_size=6)
-    resumed.load_state_dict(loader.state_dict())
-    rest = _drawn(resumed)
-    assert len(rest) == N - 12
-    assert rest.items() <= _drawn(_loader(captioned, seed=5)).items()
-
-
 def test_a_state_refuses_other_captions(captioned: Path) -> None:
     state = _loader(captioned).state_dict()
     with pytest.raises(CheckpointError, match="caption"):
@@ -155,16 +137,3 @@ def test_captions_that_cannot_be_handed_out_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         _loader(captioned, **options)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"max_length": 0}, "max_length"),
-        ({"max_length": 4, "form": "dense"}, "form must be one of"),
-        ({"max_length": 4, "column": "text"}, "no tokenizer is given"),
-    ],
-)
-def test_a_form_of_captions_that_cannot_be_is_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Tokens(**arguments)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.annotations import HEIGHT, WIDTH, N, write_annotated
+from helpers.annotations import write_annotated
 from helpers.loaders import image_arguments
 
 import stoker
 from stoker import ImageLoader, Repeated, Weighted
-from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomRotation, Resize, Views, to_source
+from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomRotation, Resize, Views
 from stoker.pipeline.execution.pipeline import ColumnSpec
 
 
@@ -69,29 +69,6 @@ def test_rows_choose_their_samples_and_find_them_in_the_index(
 
 
 UPRIGHT = [RandomResizedCrop(40, scale=(0.3, 1)), RandomHorizontalFlip()]
-
-
-def test_boxes_of_a_batch_lead_back_to_their_sources(pack_images: Callable[..., Path]) -> None:
-    dataset = write_annotated(pack_images)
-    options = {"batch_size": N, "transforms": UPRIGHT, "min_visible": 1, "shuffle": True}
-    options["columns"] = ("image", "boxes", "row", "to_source", "source_size")
-    whole = stoker.open(dataset).annotations(range(N))
-    for engine in ("native", "reference"):
-        loader = ImageLoader(dataset, **image_arguments(engine=engine, **options))
-        assert loader.element_spec()[3:] == (
-            ColumnSpec("to_source", "float64", (3, 3)),
-            ColumnSpec("source_size", "int64", (2,)),
-        )
-        (batch,) = loader
-        assert batch.to_source.dtype == np.float64
-        assert batch.source_size.tolist() == [[HEIGHT, WIDTH]] * N
-        checked = 0
-        for row, boxes, matrix in zip(batch.row, batch.boxes, batch.to_source, strict=True):
-            stored = whole.boxes[whole.owner == row]
-            for box in to_source(boxes, matrix):
-                assert np.abs(stored - box).max(axis=1).min() < 1e-4
-                checked += 1
-        assert checked > N / 2
 
 
 def test_each_view_has_a_matrix_to_its_source(pack_images: Callable[..., Path]) -> None:

@@ -115,19 +115,12 @@ def test_keypoints_and_their_targets_lead_back(dataset: Any, engine: str) -> Non
     assert len(angles) > 2, "some are turned"
 
 
-def test_engines_ranks_and_resumes_agree(dataset: Any) -> None:
+def test_engines_agree_and_ranks_share_the_objects(dataset: Any) -> None:
     each = dataset.select(each="object")
-    with load(each) as whole, load(each, engine="reference") as slow, load(each) as again:
-        batches = list(whole)
-        for batch, other in zip(batches, slow, strict=True):
+    with load(each) as whole, load(each, engine="reference") as slow:
+        for batch, other in zip(whole, slow, strict=True):
             assert np.abs(batch.image.astype(int) - other.image).max() <= 2
             np.testing.assert_array_equal(batch.keypoints, other.keypoints)
-        next(iter(again))
-        state = again.state_dict()
-    with load(each) as resumed:
-        resumed.load_state_dict(state)
-        for batch, other in zip(batches[1:], resumed, strict=True):
-            np.testing.assert_array_equal(batch.image, other.image)
     seen = []
     for rank in range(2):
         with load(each, rank=rank, world_size=2, batch_size=2) as loader:

@@ -153,13 +153,6 @@ def test_last_batch_decides_the_sizes_of_batches(
 
 
 @pytest.mark.filterwarnings("ignore:.*an empty last batch")
-def test_ranks_share_an_epoch(load: Callable[..., ImageLoader]) -> None:
-    passes = [list(load(rank=rank, world_size=3, batch_size=5, shuffle=True)) for rank in range(3)]
-    assert {len(batches) for batches in passes} == {5}
-    assert sorted(row for batches in passes for row in rows(batches)) == list(range(61))
-
-
-@pytest.mark.filterwarnings("ignore:.*an empty last batch")
 def test_a_rank_without_samples_gets_an_empty_batch(
     load: Callable[..., ImageLoader], thumbnails: Path
 ) -> None:
@@ -171,14 +164,6 @@ def test_a_rank_without_samples_gets_an_empty_batch(
         assert images.dtype.name == dtype
         assert labels.shape == (0,)
         assert keys == []
-
-
-def test_a_selection_is_loaded_in_its_order(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
-    chosen = open_dataset(thumbnails).select([50, 3, 3, 17])
-    batch = next(iter(load(dataset=chosen, columns=("row", "key", "label"))))
-    assert batch.row.tolist() == [0, 1, 2, 3]
-    assert batch.label.tolist() == [50, 3, 3, 17]
-    assert batch.key == ["k50", "k3", "k3", "k17"]
 
 
 @pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])

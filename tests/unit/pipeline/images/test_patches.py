@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 from helpers.command_line import run
 from helpers.datasets import jpeg
-from helpers.loaders import image_arguments, stop_and_resume
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker import ImageLoader, Patches, Tokens
@@ -77,50 +76,15 @@ def test_segments_have_their_labels_and_bounds(load: Callable[..., ImageLoader])
         assert (batch.label[~real] == -1).all()
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize("last_batch", ["partial", "drop", "pad"])
-def test_ranks_share_an_epoch_of_every_image_once(
-    load: Callable[..., ImageLoader], last_batch: str, shuffle: bool
-) -> None:
-    columns = ("patches", "row", "mask")
-    options = {**OPTIONS, "columns": columns, "last_batch": last_batch, "world_size": 3, "shuffle": shuffle}
-    loaders = [load(rank=rank, **options) for rank in range(3)]
-    epochs = []
-    for _ in range(2):
-        runs = [list(loader) for loader in loaders]
-        assert {len(run) for run in runs} == {len(loaders[0])}
-        for batches in zip(*runs, strict=True):
-            assert len({batch.patches.shape for batch in batches}) == 1
-        rows = [row for run in runs for batch in run for row in _samples(batch)]
-        assert len(set(rows)) == len(rows)
-        assert len(rows) == 61 or (last_batch == "drop" and len(rows) > 30)
-        epochs.append(rows)
-    assert (epochs[0] != epochs[1]) is shuffle
-
-
-@pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("stop", [0, 2])
-def test_an_epoch_that_stopped_goes_on_with_the_other_samples(
-    load: Callable[..., ImageLoader], ranks: int, stop: int
-) -> None:
-    options = {**OPTIONS, "columns": ("patches", "row", "mask"), "batch_size": 1}
-    stopped, resumed = stop_and_resume(partial(load, **options), stop, ranks)
-    if ranks == 2:
-        for batch, expected in zip(resumed[0], stopped[0][stop:], strict=True):
-            assert np.array_equal(batch.patches, expected.patches)
-    batches = [batch for run in stopped for batch in run[:stop]] + [batch for run in resumed for batch in run]
-    assert sorted(row for batch in batches for row in _samples(batch)) == list(range(61))
-
-
 def test_a_bad_image_is_left_out_of_its_row(pack_images: Callable[..., Path]) -> None:
     good = [jpeg(20 + i, 24) for i in range(4)]
     folder = pack_images([good[0], good[1], good[2][: len(good[2]) // 3], good[3]])
-    options = {**OPTIONS, "columns": ("segment_ids", "row"), "batch_size": 1}
+    options = {**OPTIONS, "columns": ("segment_ids", "row", "mask"), "batch_size": 1, "last_batch": "pad"}
     with (
         pytest.warns(UserWarning, match="'k2'"),
         ImageLoader(folder, **image_arguments(on_error="skip", max_bad=2, **options)) as loader,
     ):
-        rows = [row for batch in loader for row in _samples(batch)]
+        rows = [row for batch in loader for row in samples(batch)]
     assert sorted(rows) == [0, 1, 3]
 
 
@@ -133,17 +97,6 @@ def test_a_grid_has_the_largest_scale_that_fits(most: int) -> None:
         grids = {s: (-(-height * s // 1), -(-width * s // 1)) for s in scales}
         fitting = [s for s, (a, b) in grids.items() if a * b <= most]
         assert tuple(grid) == (grids[max(fitting)] if fitting else (1, 1))
-
-
-def test_a_row_must_hold_an_image() -> None:
-    with pytest.raises(ConfigError, match="a row of 128 patches holds no image of most=256"):
-        Patches(row=128)
-
-
-def _samples(batch: Any) -> list[int]:
-    """The samples of a batch in packed rows that are no repeats."""
-    rows = batch.row[batch.mask] if "mask" in batch._fields else batch.row
-    return [row for row in rows.reshape(-1).tolist() if row >= 0]
 
 
 N = 47
@@ -247,21 +200,6 @@ def test_cu_seqlens_hold_the_bounds_of_all_captions_and_batches_have_one_shape(c
     assert len(shapes) == 1
 
 
-@pytest.mark.parametrize(
-    ("last_batch", "stop", "ranks"), [("partial", 3, 3), ("drop", 2, 1), ("pad", 0, 2), ("pad", 4, 3)]
-)
-def test_any_ranks_and_any_stop_hand_out_every_sample_once(
-    captioned: Path, last_batch: str, stop: int, ranks: int
-) -> None:
-    options = {"last_batch": last_batch, "batch_size": 1, "columns": ("caption", "row", "mask")}
-    stopped, resumed = stop_and_resume(partial(make, captioned, **options), stop, ranks, epoch=3)
-    assert len({len(batches) for batches in resumed}) == 1
-    seen = [sample for batches in stopped for batch in batches[:stop] for sample in samples(batch)]
-    seen += [sample for batches in resumed for batch in batches for sample in samples(batch)]
-    assert len(set(seen)) == len(seen)
-    assert len(seen) == N or (last_batch == "drop" and len(seen) > N // 2)
-
-
 def test_a_batch_of_any_epoch_is_made_again(captioned: Path) -> None:
     options = {"rank": 1, "world_size": 2, "batch_size": 1, "columns": ("caption", "row", "mask")}
     loader = make(captioned, **options)
@@ -349,21 +287,6 @@ def test_arguments_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         make(captioned, **options)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"form": "packed"}, "form='packed' and row go together"),
-        ({"row": 99}, "form='packed' and row go together"),
-        ({"form": "packed", "row": 11}, "a row of 11 tokens holds no caption of max_length=12"),
-        ({"form": "packed", "row": 24, "tokenizer": "bytes"}, "planned by numbers of tokens"),
-        ({"too_long": "split"}, "too_long must be one of"),
-    ],
-)
-def test_a_row_of_tokens_that_cannot_be_is_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Tokens(12, **arguments)
 
 
 @pytest.mark.parametrize("form", ["packed", "padded"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import json
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 from helpers.command_line import run
 from helpers.images import png
-from helpers.loaders import stop_and_resume
 
 from stoker import AspectBuckets, ImageLoader
 from stoker.augment import CoverCrop, RandomHorizontalFlip, Resize
@@ -80,39 +78,6 @@ def test_batches_have_no_more_shapes_than_buckets(load: Callable[..., ImageLoade
     limited = AspectBuckets(area=24 * 24, multiple=8, buckets=2)
     shapes = {batch.image.shape[2:] for batch in load(**{**OPTIONS, "sizes": limited})}
     assert len(shapes) == 2
-
-
-@pytest.mark.parametrize("last_batch", ["partial", "drop", "pad"])
-def test_ranks_have_equal_steps_and_shapes(load: Callable[..., ImageLoader], last_batch: str) -> None:
-    columns = ("image", "row", "mask")
-    options = {**OPTIONS, "columns": columns, "last_batch": last_batch, "world_size": 3}
-    runs = [list(load(rank=rank, **options)) for rank in range(3)]
-    for batches in zip(*runs, strict=True):
-        assert len({batch.image.shape for batch in batches}) == 1
-    rows = [row for run in runs for batch in run for row in batch.row[batch.mask].tolist()]
-    assert len(set(rows)) == len(rows)
-    assert len(rows) == 61 or (last_batch == "drop" and len(rows) > 49)
-
-
-@pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("stop", [0, 3])
-def test_an_epoch_that_stopped_goes_on_with_the_other_samples(
-    load: Callable[..., ImageLoader], ranks: int, stop: int
-) -> None:
-    options = {**OPTIONS, "columns": ("image", "row", "mask")}
-    stopped, resumed = stop_and_resume(partial(load, **options), stop, ranks)
-    if ranks == 2:
-        for batch, expected in zip(resumed[0], stopped[0][stop:], strict=True):
-            assert np.array_equal(batch.image, expected.image)
-    batches = [batch for run in stopped for batch in run[:stop]] + [batch for run in resumed for batch in run]
-    assert sorted(row for batch in batches for row in batch.row[batch.mask].tolist()) == list(range(61))
-
-
-def test_wrong_buckets_are_refused() -> None:
-    with pytest.raises(ConfigError, match="max_ratio must be a number from 1"):
-        AspectBuckets(512, max_ratio=0.5)
-    with pytest.raises(ConfigError, match="area must be at least 1"):
-        AspectBuckets(0)
 
 
 def test_a_cover_crop_keeps_the_aspect_ratio(pack_images: Callable[..., Path]) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import AspectBuckets, ImageLoader, Patches, RandomSizes
+from stoker import AspectBuckets, DaliOptions, ImageLoader, Patches, RandomSizes, Tokens
 from stoker.augment import (
+    BlockwiseMask,
     CenterCrop,
     CutMix,
     ElasticTransform,
@@ -207,3 +208,41 @@ def test_a_state_of_a_loader_with_other_arguments_is_refused(
     loader.load_state_dict(state)
     with pytest.raises(CheckpointError, match=message):
         load(**_found({**usual, **other}, request)).load_state_dict(state)
+
+
+PACKED: dict[str, Any] = {"max_length": 12, "form": "packed"}
+
+
+@pytest.mark.parametrize(
+    ("option", "arguments", "message"),
+    [
+        (RandomSizes, {"low": 320, "high": 600}, "steps of 32 do not lead from 320 to 600"),
+        (AspectBuckets, {"area": 512, "max_ratio": 0.5}, "max_ratio must be a number from 1"),
+        (AspectBuckets, {"area": 0}, "area must be at least 1"),
+        (Patches, {"row": 128}, "a row of 128 patches holds no image of most=256"),
+        (Tokens, {"max_length": 0}, "max_length"),
+        (Tokens, {"max_length": 4, "form": "dense"}, "form must be one of"),
+        (Tokens, {"max_length": 4, "column": "text"}, "no tokenizer is given"),
+        (Tokens, {"max_length": 12, "too_long": "split"}, "too_long must be one of"),
+        (Tokens, {"max_length": 12, "row": 99}, "form='packed' and row go together"),
+        (Tokens, PACKED, "form='packed' and row go together"),
+        (Tokens, {**PACKED, "row": 11}, "a row of 11 tokens holds no caption of max_length=12"),
+        (Tokens, {**PACKED, "row": 24, "tokenizer": "bytes"}, "planned by numbers of tokens"),
+        (Views, {"count": 0, "transforms": CROP}, "count must be at least 1, found 0"),
+        (
+            Views,
+            {"count": 2, "transforms": RandomHorizontalFlip()},
+            "transforms must be a list",
+        ),
+        (Views, {"count": 2, "transforms": CROP, "mask": 0.75}, "mask must be a BlockwiseMask, a RandomMask"),
+        (BlockwiseMask, {"patch": 16, "ratio": (0.5, 0.1)}, "ratio must be two shares"),
+        (RandomMask, {"patch": 16, "ratio": 1.5}, "ratio must be a share"),
+        (DaliOptions, {"hw_decoder_load": 65}, "between 0 and 1, found 65"),
+        (DaliOptions, {"region_decode": "yes"}, "region_decode must be .*, found 'yes'"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(
+    option: Callable[..., object], arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        option(**arguments)

@@ -22,7 +22,6 @@ from stoker.augment import (
     RandomShortestSize,
     Resize,
 )
-from stoker.errors import ConfigError
 
 CROP = [RandomResizedCrop(9), RandomHorizontalFlip()]
 COLUMNS = {"columns": ("image", "row"), "transforms": CROP, "shuffle": True}
@@ -95,11 +94,6 @@ def test_functions_and_mixing_get_the_size_of_the_batch(load: Callable[..., Imag
     assert next(iter(loader)).image.shape == (16, 3, 4, 8)
     loader.set_epoch(1)
     assert next(iter(loader)).image.shape == (16, 3, 8, 8)
-
-
-def test_random_sizes_that_steps_do_not_reach_are_refused() -> None:
-    with pytest.raises(ConfigError, match="steps of 32 do not lead from 320 to 600"):
-        RandomSizes(320, 600)
 
 
 STEPS = [

@@ -114,16 +114,6 @@ def test_sizes_are_compared_after_the_exif_orientation(read: Read, orientation: 
     assert "the index says" in read(data, height=height, width=width).reason()[0]
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-@pytest.mark.parametrize("left", [0.2, 0.6, 0.9])
-def test_a_cut_off_image_is_truncated_or_not_decodable(read: Read, kind: str, left: float) -> None:
-    data = encoded(kind=kind)
-    cut = data[: int(len(data) * left)]
-    payloads = read(cut, codec=np.uint8(Codec[kind]), height=20, width=30, orientation=1)
-    assert payloads.status()[0] in (Status.TRUNCATED, Status.NOT_DECODABLE)
-    assert np.array_equal(payloads.data[0], BLACK_PIXEL)
-
-
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\xff\xd8", b"\xff\xd8\xff\xd9", b"GIF89a", bytes(64)])
 @pytest.mark.parametrize("codec", [Codec.JPEG, Codec.PNG, Codec.OTHER])
 def test_bytes_that_are_no_image_are_bad(read: Read, data: bytes, codec: Codec) -> None:
