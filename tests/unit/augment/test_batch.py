@@ -13,7 +13,7 @@ from helpers.transforms import assert_same_distribution
 from stoker.augment import CutMix, MixUp
 from stoker.augment.batch import MixParams, one_hot
 from stoker.errors import ConfigError
-from stoker.pipeline.adapters.numpy import mix_copy, mix_in_place, split
+from stoker.pipeline.adapters.numpy import mix_copy, mix_in_place
 
 N = 20_000
 BOTH = pytest.mark.parametrize("transform", [MixUp(0.8), CutMix(0.8)])
@@ -176,11 +176,6 @@ class TestMixImages:
         for n in (0, 1):
             images = np.ones((n, 3, 4, 4), np.float32)
             assert mix_in_place(MixUp().draw(KEYS[:n], (4, 4), 0, 0), images, "NCHW").shape == images.shape
-
-    def test_split_divides_rows_by_counts(self) -> None:
-        parts = split(np.arange(6), np.array([2, 0, 4]))
-        assert [part.tolist() for part in parts] == [[0, 1], [], [2, 3, 4, 5]]
-        assert split(np.arange(0), np.array([], np.int64)) == []
 
 
 def test_labels_of_another_shape_are_refused():
