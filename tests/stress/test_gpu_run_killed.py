@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -71,3 +72,20 @@ def test_results_are_valid_when_the_runner_is_killed_in_each_step_and_later_runs
     assert list(found) == names
     assert all(result["outcome"] in ("done", "refused") for result in found.values()), found
     assert sum(result["outcome"] == "done" for result in found.values()) > len(names) / 2
+
+
+def test_a_test_that_hangs_costs_itself_alone_and_says_where_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "gpu"
+    folder.mkdir(parents=True)
+    shutil.copy(SOURCES / "tests" / "gpu" / "run.py", folder)
+    (folder / "test_a.py").write_text("""
+import time
+def waits_for_the_gpu(): time.sleep(600)
+def test_hang(): waits_for_the_gpu()
+def test_last(): pass
+""")
+    command = [sys.executable, folder / "run.py", folder / "report.json", "--limit", "30"]
+    subprocess.run(command, check=False, capture_output=True)
+    results = json.loads((folder / "report.json").read_text())["tests"]
+    assert [result["outcome"] for result in results.values()] == ["hung", "passed"]
+    assert "in waits_for_the_gpu" in next(iter(results.values()))["said"]

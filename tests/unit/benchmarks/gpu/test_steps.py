@@ -1,17 +1,31 @@
-"""The plan of a run: its order, its time, and the sizes of what it measures."""
+"""The steps of a run: their order and time, what each may use of those before, and their refusals."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stoker.benchmarks.gpu.context import SCALES, Context, Refused
+from stoker.benchmarks.gpu.context import (
+    SCALES,
+    Context,
+    Refused,
+    best_decoding,
+    exact_loads,
+    find_root,
+    has_passed,
+)
+from stoker.benchmarks.gpu.programs.tests import deselected
 from stoker.benchmarks.gpu.runner import Step, write_json
 from stoker.benchmarks.gpu.steps import planned_steps
 from stoker.benchmarks.gpu.summary import summary
+from stoker.errors import SourceError
 
 
 def context(scale: str = "full", folder: Path = Path("work")) -> Context:
@@ -99,3 +113,87 @@ def test_a_summary_has_medians_overlap_and_verdicts() -> None:
         "corrupt: done, as expected",
         "fork: crashed, no verdict",
     ]
+
+
+SMOKE = {"smoke full 0": True, "smoke full 0.65": True, "smoke full 1": False, "smoke region 1": True}
+
+
+def smoked(**decoded: list[dict[str, Any]]) -> dict[str, Any]:
+    steps: dict[str, Any] = {name: {"found": {"passed": passed}} for name, passed in SMOKE.items()}
+    steps["smoke region 0"] = {"outcome": "crashed"}
+    return steps | {name: {"found": {"decode": rows}} for name, rows in decoded.items()}
+
+
+def row(region: bool, load: float, rate: float) -> dict[str, Any]:
+    return {"region": region, "load": load, "threads": 8, "images_per_second": rate}
+
+
+@pytest.mark.parametrize(
+    ("region", "load", "passed"),
+    [
+        (False, 0.0, True),
+        (False, 0.5, True),
+        (False, 0.9, True),
+        (False, 1.0, False),
+        (True, 0.0, False),
+        (True, 0.8, False),
+        (True, 1.0, True),
+    ],
+)
+def test_a_share_is_allowed_if_its_own_smoke_test_passed(region: bool, load: float, passed: bool) -> None:
+    assert has_passed(smoked(), region, load) is passed
+
+
+def test_later_steps_decode_as_the_smoke_test_allows() -> None:
+    assert best_decoding({}) is None
+    assert best_decoding({"smoke full 0": {"outcome": "crashed"}}) is None
+    assert best_decoding(smoked()) == {"region": False, "load": 0.0}
+    best = row(False, 0.8, 9000.0)
+    # These are faster, and were wrong or crashed.
+    wrong = [row(False, 1.0, 20000.0), row(True, 0.65, 12000.0), row(True, 0.0, 13000.0)]
+    assert best_decoding(smoked(a=[row(False, 0.0, 7000.0), best], b=wrong)) == best
+    allowed = row(True, 1.0, 11000.0)
+    assert best_decoding(smoked(a=[best], b=[*wrong, allowed])) == allowed
+
+
+def test_shares_that_round_alike_in_every_batch() -> None:
+    assert exact_loads(smoked(), region=False) == (0.0,)
+    assert exact_loads(smoked(), region=True) == (1.0,)
+    assert exact_loads({}, region=True) == ()
+
+
+def test_tests_of_ways_that_have_not_passed_are_left_out() -> None:
+    names = [argument.rpartition("[")[2] for argument in deselected(smoked())]
+    assert names == ["full-1]", "region-0]", "region-0.65]"]
+
+
+def refused(context: Context, program: str, *step: str) -> str:
+    """The reason of a step that is run after some lines of Python."""
+    result = context.work / "found.json"
+    lines = f"{program}\nfrom stoker.benchmarks.gpu.step import main\nmain()"
+    done = subprocess.run(
+        [sys.executable, "-c", lines, context.to_json(), *step],
+        env={**os.environ, "STEP_RESULT": str(result)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    reason: str = json.loads(result.read_text())["reason"]
+    return reason
+
+
+def test_a_step_without_its_package_or_its_datasets_is_refused(tmp_path: Path) -> None:
+    context = Context("cpu", "tiny", tmp_path, tmp_path, tmp_path / "results.json")
+    write_json(context.results_file, {"steps": {}})
+    hidden = "import sys; sys.modules['torch'] = None"
+    assert "torch" in refused(context, hidden, "loader", "imagenet", "stoker-native")
+    assert refused(context, "", "smoke", "0", "1") == "the datasets were not made"
+    assert refused(context, "", "decode", "0", "1") == "this way to decode has not passed the smoke test"
+
+
+def test_a_folder_without_sources_is_refused(tmp_path: Path) -> None:
+    sources = Path(__file__).parents[4]
+    with pytest.raises(SourceError, match="Name the folder of Stoker's sources with --root"):
+        find_root(tmp_path)
+    assert find_root(sources) == sources.resolve()

@@ -52,34 +52,29 @@ def found(nvml: Any, monkeypatch: pytest.MonkeyPatch, number: int | None = 0) ->
 EVERYTHING = {"sm_percent": 80, "jpeg_percent": 95, "memory_gib": 3.0}
 
 
-def test_a_busy_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert found(fake_nvml(), monkeypatch) == EVERYTHING
-
-
 @pytest.mark.parametrize(
     ("function", "missing"),
     [
-        ("nvmlDeviceGetUtilizationRates", "sm_percent"),
-        ("nvmlDeviceGetJpgUtilization", "jpeg_percent"),
-        ("nvmlDeviceGetMemoryInfo", "memory_gib"),
+        (None, set()),
+        ("nvmlDeviceGetUtilizationRates", {"sm_percent"}),
+        ("nvmlDeviceGetJpgUtilization", {"jpeg_percent"}),
+        ("nvmlDeviceGetMemoryInfo", {"memory_gib"}),
+        ("nvmlInit_v2", set(EVERYTHING)),
+        ("nvmlDeviceGetHandleByIndex_v2", set(EVERYTHING)),
     ],
 )
-def test_a_function_that_fails_is_not_a_gpu_at_rest(
-    function: str, missing: str, monkeypatch: pytest.MonkeyPatch
+def test_what_nvml_does_not_say_is_left_out(
+    function: str | None, missing: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = {name: value for name, value in EVERYTHING.items() if name != missing}
-    assert found(fake_nvml(**{function: 3}), monkeypatch) == expected  # 3: NVML_ERROR_NOT_SUPPORTED
+    failed = {function: 3} if function else {}  # 3: NVML_ERROR_NOT_SUPPORTED
+    expected = {name: value for name, value in EVERYTHING.items() if name not in missing}
+    assert found(fake_nvml(**failed), monkeypatch) == expected
 
 
-def test_a_driver_that_does_not_know_the_jpeg_engines(monkeypatch: pytest.MonkeyPatch) -> None:
-    nvml = fake_nvml()
-    del nvml.nvmlDeviceGetJpgUtilization
-    assert set(found(nvml, monkeypatch)) == {"sm_percent", "memory_gib"}
-
-
-@pytest.mark.parametrize("function", ["nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2"])
-def test_without_nvml_nothing_is_known(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert found(fake_nvml(**{function: 9}), monkeypatch) == {}
+def test_a_machine_without_the_library_the_function_or_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = fake_nvml()
+    del old.nvmlDeviceGetJpgUtilization
+    assert set(found(old, monkeypatch)) == {"sm_percent", "memory_gib"}
     assert found(None, monkeypatch) == {}
     assert found(fake_nvml(), monkeypatch, number=None) == {}
     with GpuUsage("cpu") as gpu:

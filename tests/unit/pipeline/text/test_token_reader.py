@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,6 +24,7 @@ from stoker.errors import ConfigError, CorruptRecordError, DatasetError
 from stoker.formats.remote.block_files import BLOCK_BYTES
 from stoker.formats.remote.store import RangeReader
 from stoker.pipeline.text import token_reader
+from stoker.pipeline.text.token_reader import ReadAhead
 
 WORDS = 50  # distinct words
 TOKENS = 200_000  # of the long document
@@ -297,3 +299,39 @@ def test_rows_padded_while_reading_equal_rows_padded_by_numpy(tmp_path: Path, tr
                 for array, expected in zip(fast_batch, slow_batch, strict=True):
                     assert array.dtype == expected.dtype
                     assert array.tolist() == expected.tolist()
+
+
+PART = 128 << 10
+SIZES = [10 * PART + 5, 3 * PART]
+
+
+def requests(
+    ahead: ReadAhead, shard: list[int], offset: list[int], length: list[int]
+) -> list[tuple[int, ...]]:
+    needed = ahead.needed(np.array(shard, np.int32), np.array(offset), np.array(length))
+    return list(zip(*(column.tolist() for column in needed), strict=True))
+
+
+def test_each_part_of_a_small_dataset_is_requested_once() -> None:
+    ahead = ReadAhead(SIZES)
+    assert requests(ahead, [0, 1], [5, PART + 9], [10, 20]) == [(0, 0, PART), (1, PART, PART)]
+    assert requests(ahead, [0, 1, 0], [900, PART, 3 * PART], [10, 20, 1]) == [(0, 3 * PART, PART)]
+    assert requests(ahead, [0], [10 * PART + 1], [4]) == [(0, 10 * PART, 5)]
+    assert requests(ahead, [0], [PART - 1], [2]) == [(0, 0, 2 * PART)]
+
+
+def test_all_bytes_of_every_payload_are_requested() -> None:
+    draw = np.random.default_rng(0)
+    ahead, known = ReadAhead(SIZES), np.zeros((2, SIZES[0]), np.bool_)
+    for _ in range(200):
+        shard = int(draw.integers(2))
+        begin, end = sorted(draw.integers(0, SIZES[shard], 2).tolist())
+        for file, first, count in requests(ahead, [shard], [begin], [end - begin]):
+            known[file, first : first + count] = True
+        assert known[shard, begin:end].all()
+
+
+def test_each_payload_of_a_dataset_larger_than_the_memory_is_requested() -> None:
+    ahead = ReadAhead([1 << 60, 1 << 60])
+    first, second = pairwise([requests(ahead, [0, 1], [5, 9], [10, 20]) for _ in range(3)])
+    assert first[0] == first[1] == second[1] == [(0, 5, 10), (1, 9, 20)]
