@@ -129,42 +129,18 @@ def _dali(source: PeerSource, context: Context) -> Batches:
 
 def _define_graph(source: PeerSource, context: Context) -> Any:
     """The nodes of the images, float16 NHWC, and of the labels."""
-    from nvidia.dali import fn, types
-    from nvidia.dali import tfrecord as tfrec
+    from nvidia.dali import types
 
-    records: Any = fn.readers.tfrecord(
-        path=[str(path) for path in source.shards],
-        index_path=[str(path.with_suffix(".idx")) for path in source.shards],
-        features={
-            "image/encoded": tfrec.FixedLenFeature([], tfrec.string, ""),
-            "image/class/label": tfrec.FixedLenFeature([1], tfrec.int64, -1),
-        },
-        random_shuffle=True,
-        initial_fill=1024,
-    )
-    best, side = context.decoding(), context.scale.side
+    from ..peers.dali import decoded, normalised, tfrecords
+
+    records, best = tfrecords(source), context.decoding()
     options: dict[str, Any] = {"device": "cpu"}
     if context.on_gpu:
         height, width = largest_size(stoker.open(source.dataset))
         options = {"device": "mixed", "hw_decoder_load": best["load"]}
         options |= {"preallocate_height_hint": height, "preallocate_width_hint": width}
-    crop: dict[str, Any] = {"random_area": SCALE, "random_aspect_ratio": RATIO}
-    resize: dict[str, Any] = {"interp_type": types.INTERP_LINEAR, "antialias": True}
-    if best["region"]:
-        images = fn.decoders.image_random_crop(records["image/encoded"], **options, **crop)
-        images = fn.resize(images, size=[side, side], **resize)
-    else:
-        images = fn.decoders.image(records["image/encoded"], **options)
-        images = fn.random_resized_crop(images, size=[side, side], **crop, **resize)
-    images = fn.crop_mirror_normalize(
-        images,
-        dtype=types.FLOAT16,
-        output_layout="HWC",
-        mean=[255 * value for value in MEAN],
-        std=[255 * value for value in STD],
-        mirror=fn.random.coin_flip(probability=0.5),
-    )
-    return images, records["image/class/label"]
+    images = decoded(records["image/encoded"], context.scale.side, region=best["region"], **options)
+    return normalised(images, types.FLOAT16, "HWC"), records["image/class/label"]
 
 
 def _torchvision(source: PeerSource, context: Context) -> Batches:

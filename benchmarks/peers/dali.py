@@ -71,7 +71,7 @@ class DaliPipeline:
 @pipeline_def
 def _define(source: PeerSource, size: int, *, on_gpu: bool) -> Any:
     if source.container == "tfrecord":
-        records = _records(source)
+        records = tfrecords(source)
         encoded, labels = records["image/encoded"], records["image/class/label"]
     elif source.raw or source.container != "lmdb":
         raise Unsupported("the pipeline reads TFRecord shards, and LMDB of encoded images")
@@ -79,32 +79,48 @@ def _define(source: PeerSource, size: int, *, on_gpu: bool) -> Any:
         paths = [str(path) for path in source.shards]
         outputs: Any = fn.readers.caffe(path=paths, random_shuffle=True, initial_fill=_SHUFFLE_BUFFER)
         encoded, labels = outputs
-    crop: dict[str, Any] = {"random_area": SCALE, "random_aspect_ratio": RATIO}
     if source.raw:
         sizes = [fn.cast(records[f"image/{side}"], dtype=types.INT32) for side in ("height", "width")]
         pixels = fn.reinterpret(encoded, shape=fn.cat(*sizes, np.array([3], np.int32)), layout="HWC")
-        pixels = pixels.gpu() if on_gpu else pixels
-        images = fn.random_resized_crop(pixels, size=(size, size), antialias=True, **crop)
-    elif on_gpu:  # whole images: nvImageCodec 0.9 may end the process when it decodes a region on a GPU
-        decoded = fn.decoders.image(encoded, device="mixed", output_type=types.RGB)
-        images = fn.random_resized_crop(decoded, size=(size, size), antialias=True, **crop)
-    else:
-        decoded = fn.decoders.image_random_crop(encoded, device="cpu", output_type=types.RGB, **crop)
-        images = fn.resize(
-            decoded, resize_x=size, resize_y=size, interp_type=types.INTERP_LINEAR, antialias=True
+        images = cropped(pixels.gpu() if on_gpu else pixels, size)
+    else:  # on a GPU whole images: nvImageCodec 0.9 may end the process when it decodes a region there
+        images = decoded(encoded, size, region=not on_gpu, device="mixed" if on_gpu else "cpu")
+    return normalised(images, types.FLOAT, "CHW"), labels
+
+
+_CROP: dict[str, Any] = {"random_area": SCALE, "random_aspect_ratio": RATIO}
+_RESIZE: dict[str, Any] = {"interp_type": types.INTERP_LINEAR, "antialias": True}
+
+
+def cropped(pixels: Any, size: int) -> Any:
+    """Random crops of whole images, resized to a square."""
+    return fn.random_resized_crop(pixels, size=[size, size], **_CROP, **_RESIZE)
+
+
+def decoded(encoded: Any, size: int, *, region: bool, **options: Any) -> Any:
+    """Random crops of JPEGs, resized to a square; a decoder of regions decodes what a crop shows."""
+    options["output_type"] = types.RGB
+    if region:
+        return fn.resize(
+            fn.decoders.image_random_crop(encoded, **options, **_CROP), size=[size, size], **_RESIZE
         )
-    normalised = fn.crop_mirror_normalize(
+    return cropped(fn.decoders.image(encoded, **options), size)
+
+
+def normalised(images: Any, dtype: Any, layout: str) -> Any:
+    """Images of which every other one is flipped, normalised."""
+    return fn.crop_mirror_normalize(
         images,
-        dtype=types.FLOAT,
-        output_layout="CHW",
+        dtype=dtype,
+        output_layout=layout,
         mean=[255 * value for value in MEAN],
         std=[255 * value for value in STD],
         mirror=fn.random.coin_flip(probability=0.5),
     )
-    return normalised, labels
 
 
-def _records(source: PeerSource) -> Any:
+def tfrecords(source: PeerSource) -> Any:
+    """Records of shards, in random order."""
     return fn.readers.tfrecord(
         path=[str(path) for path in source.shards],
         index_path=[str(path.with_suffix(".idx")) for path in source.shards],

@@ -102,28 +102,19 @@ def processor_time() -> float:
     return sum(os.times()[:4])
 
 
-def measure(case: str, source: Path, folder: Path) -> dict[str, float]:
-    """Run a conversion in a separate process."""
-    figures: dict[str, float] = run_module(
-        "stoker.benchmarks.text.conversion", "--case", case, source, folder / "shards"
-    )
-    return figures
-
-
 def measure_case(case: str, folder: Path) -> dict[str, float]:
-    """Measure a case, and print its line of the table."""
-    suffix = "jsonl" if "messages" in CASES[case] else "txt"
+    """Measure a case in separate processes, and print its line of the table."""
+    suffix, prefix = ("jsonl", "messages") if "messages" in CASES[case] else ("txt", "tokens")
     few, everything = (
-        measure(case, folder / f"{name}.{suffix}", folder / f"{case}-{name}") for name in ("few", "all")
+        run_module(__spec__.name, "--case", case, folder / f"{name}.{suffix}", folder / f"{case}-{name}")
+        for name in ("few", "all")
     )
-    dataset = stoker.open(folder / f"{case}-all" / "shards")
-    length = "messages_length" if "messages" in CASES[case] else "tokens_length"
-    tokens = int(dataset.column(length).sum())
-    ids, memory = 2 * tokens / 1e6, everything["peak"] - few["peak"]
-    wall, seconds, own = everything["wall"], everything["seconds"], everything["own"]
-    print(f"{case:<18}{ids:>10.1f}{memory:>8.0f}{memory / ids:>7.1f}{wall:>7.1f}{seconds:>11.1f}", end="")
-    print(f"{own:>15.1f}{tokens / seconds / 1e6:>25.1f}", flush=True)
-    return {"ids": ids, "memory": memory, "wall": wall, "seconds": seconds, "own": own}
+    tokens = int(stoker.open(folder / f"{case}-all").column(f"{prefix}_length").sum())
+    ids, memory = 2 * tokens / 1e6, everything.pop("peak") - few["peak"]
+    found = {"ids": ids, "memory": memory, **everything}
+    speed = tokens / everything["seconds"] / 1e6
+    print(f"{case:<18}", *(f"{value:>11.1f}" for value in (*found.values(), speed)), flush=True)
+    return found
 
 
 def main() -> None:
@@ -138,9 +129,9 @@ def main() -> None:
         convert(arguments.case, Path(arguments.files[0]), arguments.files[1])
         return
     print(f"{arguments.lines:,} lines, {os.cpu_count()} cores: MB; seconds by the clock, of processor time")
-    print(f"{'':<18}{'token ids':>10}{'memory':>8}{'times':>7}{'clock':>7}{'processor':>11}", end="")
-    print(f"{'first process':>15}{'M tokens a second':>25}", flush=True)
-    figures = {}
+    titles = ("token ids", "memory", "clock", "processor", "its own", "M tokens/s")
+    print(f"{'':<18}", *(f"{title:>11}" for title in titles), flush=True)
+    found = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_lines(folder / "all.txt", arguments.lines)
@@ -149,8 +140,8 @@ def main() -> None:
             write_chats(folder / f"{name}.txt", folder / f"{name}.jsonl")
         train_tokenizers(folder)
         for case in (name for name in CASES if name.startswith(arguments.only)):
-            figures[case] = measure_case(case, folder)
-    write_json(arguments.json, {"lines": arguments.lines, "MB and s": figures})
+            found[case] = measure_case(case, folder)
+    write_json(arguments.json, {"lines": arguments.lines, "MB and s": found})
 
 
 if __name__ == "__main__":

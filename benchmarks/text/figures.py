@@ -35,22 +35,7 @@ from .gsm8k import gsm8k_lengths
 
 Lengths = npt.NDArray[np.int64]
 
-DRAWN = BatchingConfig(
-    batch_size=64,
-    max_tokens=None,
-    batch_sampler=None,
-    buckets=32,
-    pad_to_multiple_of=1,
-    pack=None,
-    max_sequences=None,
-    max_length=None,
-    too_long="error",
-    shuffle=True,
-    samples_per_epoch=None,
-    seed=0,
-    last_batch="drop",
-    balance=None,
-)
+DRAWN = BatchingConfig(batch_size=64, buckets=32, shuffle=True, last_batch="drop")
 
 
 def several_fields(question: Lengths, answer: Lengths) -> None:

@@ -59,21 +59,21 @@ _USUAL = {"buckets": ("auto", FEW_BUCKETS), "too_long": ("error",), "pad_to_mult
 class BatchingConfig:
     """How sequences form batches. States record the names of the attributes."""
 
-    batch_size: int | None  # Samples, or packed rows, of a batch on one rank
-    max_tokens: int | None  # Tokens of a batch on one rank, padding included
-    batch_sampler: Callable[..., BatchSampler] | None  # Function that makes the sampler of batches
-    buckets: Buckets  # Number of buckets, or their boundaries
-    pad_to_multiple_of: int
+    batch_size: int | None = None  # Samples, or packed rows, of a batch on one rank
+    max_tokens: int | None = None  # Tokens of a batch on one rank, padding included
+    batch_sampler: Callable[..., BatchSampler] | None = None  # Function that makes the sampler of batches
+    buckets: Buckets = None  # Number of buckets, or their boundaries
+    pad_to_multiple_of: int = 1
     # Tokens of a packed row, one number for all fields or one for each; None does not pack
-    pack: int | tuple[int, ...] | None
-    max_sequences: int | None  # Largest number of sequences in a packed row
-    max_length: int | None  # Largest number of tokens of a sequence
-    too_long: TooLong  # What happens to a longer sequence
-    shuffle: bool  # Whether each epoch draws other batches; False keeps the order of the dataset
-    samples_per_epoch: int | None  # Samples of an epoch cut from an infinite stream; None for all draws once
-    seed: int
-    last_batch: LastGroup  # What happens to samples that do not fill a batch
-    balance: Balance | None  # Cost that is about equal on all ranks at each step; None deals samples in order
+    pack: int | tuple[int, ...] | None = None
+    max_sequences: int | None = None  # Largest number of sequences in a packed row
+    max_length: int | None = None  # Largest number of tokens of a sequence
+    too_long: TooLong = "error"  # What happens to a longer sequence
+    shuffle: bool = False  # Whether each epoch draws other batches; False keeps the order of the dataset
+    samples_per_epoch: int | None = None  # Samples of an epoch cut from an infinite stream; None for all once
+    seed: int = 0
+    last_batch: LastGroup = "partial"  # What happens to samples that do not fill a batch
+    balance: Balance | None = None  # Cost that is about equal on all ranks at each step; None deals in order
     stream: int | None = None  # Tokens that a row takes of its stream at each step; None makes no streams
 
     def __post_init__(self) -> None:

@@ -55,22 +55,8 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def make_planner(order: Order, world_size: int, **options: Any) -> TextPlanner:
-    arguments: dict[str, Any] = {
-        "batch_size": None,
-        "max_tokens": None,
-        "batch_sampler": None,
-        "buckets": None if options.keys() & {"pack", "batch_sampler"} else 3,
-        "pad_to_multiple_of": 1,
-        "pack": None,
-        "max_sequences": None,
-        "max_length": None,
-        "too_long": "error",
-        "shuffle": True,
-        "samples_per_epoch": None,
-        "seed": 3,
-        "last_batch": "partial",
-        "balance": None,
-    }
+    buckets = None if options.keys() & {"pack", "batch_sampler"} else 3
+    arguments: dict[str, Any] = {"buckets": buckets, "shuffle": True, "seed": 3}
     return TextPlanner(BatchingConfig(**{**arguments, **options}), LENGTHS, order, world_size)
 
 
