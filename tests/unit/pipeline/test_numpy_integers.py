@@ -60,44 +60,33 @@ def test_a_text_loader_has_the_same_state_with_numpy_integers(text: Path, case: 
     check_states(make, {**NUMBERS, **OF_TEXT[case]})
 
 
-SAMPLERS: dict[str, Callable[[Callable[[int], Any]], Any]] = {
-    "none": lambda number: None,
-    "weighted": lambda number: stoker.Weighted("width", samples=number(9)),
-    "distinct": lambda number: stoker.Weighted("width", replacement=False, samples=number(9)),
-    "balanced": lambda number: stoker.ClassBalanced(samples=number(9)),
-    "repeated": lambda number: stoker.Repeated(number(2), samples=number(9)),
+def mixed(folder: Path, number: Callable[[int], Any]) -> Any:
+    return stoker.mix([(folder, number(1)), (folder, number(2))], samples=number(30))
+
+
+OF_IMAGES: dict[str, Callable[[Path, Callable[[int], Any]], dict[str, Any]]] = {
+    "none": lambda _, number: {"steps_per_epoch": number(3), "batch_size": number(2)},
+    "weighted": lambda _, number: {"sampler": stoker.Weighted("width", samples=number(9))},
+    "distinct": lambda _, n: {"sampler": stoker.Weighted("width", replacement=False, samples=n(9))},
+    "balanced": lambda _, number: {"sampler": stoker.ClassBalanced(samples=number(9))},
+    "repeated": lambda _, number: {"sampler": stoker.Repeated(number(2), samples=number(9))},
+    "mixture": lambda folder, number: {
+        "dataset": mixed(folder, number),
+        "shuffle": stoker.BlockShuffle(block=number(4), window=number(2)),
+    },
 }
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_an_image_loader_has_the_same_state_with_numpy_integers(thumbnails: Path, sampler: str) -> None:
+@pytest.mark.parametrize("case", OF_IMAGES)
+def test_an_image_loader_has_the_same_state_with_numpy_integers(thumbnails: Path, case: str) -> None:
     options = {"batch_size": 2, "num_threads": 1, "read_ahead": 2, "max_pixels": 1 << 20, **NUMBERS}
-    options["last_batch"] = "pad"
-    if sampler == "none":
-        options["steps_per_epoch"] = 3
+    transforms = [CenterCrop(8), RandomGrayscale(np.float32(0.5))]  # type: ignore[arg-type]  # as computed
 
     def make(**typed: Any) -> stoker.ImageLoader:
-        drawn = SAMPLERS[sampler](type(typed["seed"]))
-        return stoker.ImageLoader(
-            thumbnails,
-            **image_arguments(
-                sampler=drawn, transforms=[CenterCrop(8), RandomGrayscale(np.float32(0.5))], **typed
-            ),
-        )
+        given = {"dataset": thumbnails, **typed, **OF_IMAGES[case](thumbnails, type(typed["seed"]))}
+        return stoker.ImageLoader(**image_arguments(transforms=transforms, last_batch="pad", **given))
 
     check_states(make, options)
-
-
-def test_mixtures_and_block_shuffles_have_the_same_state_with_numpy_integers(thumbnails: Path) -> None:
-    def make(**typed: Any) -> stoker.ImageLoader:
-        number = type(typed["seed"])
-        mixture = stoker.mix([(thumbnails, number(1)), (thumbnails, number(2))], samples=number(30))
-        blocks = stoker.BlockShuffle(block=number(4), window=number(2))
-        return stoker.ImageLoader(
-            mixture, **image_arguments(shuffle=blocks, transforms=[CenterCrop(8)], **typed)
-        )
-
-    check_states(make, {"batch_size": 2, "num_threads": 1, **NUMBERS})
 
 
 LENGTHS = np.arange(1, 41)
@@ -141,7 +130,6 @@ def test_an_error_names_the_option_that_is_no_integer(text: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", ["seed", "prefetch", "read_ahead", "max_pixels"])
 def test_an_error_names_the_option_that_is_none(thumbnails: Path, name: str) -> None:
+    options = {"batch_size": 2, "transforms": [CenterCrop(8)], name: None}
     with pytest.raises(ConfigError, match=f"{name} must be an integer, found None"):
-        stoker.ImageLoader(
-            thumbnails, **image_arguments(**{"batch_size": 2, "transforms": [CenterCrop(8)], name: None})
-        )
+        stoker.ImageLoader(thumbnails, **image_arguments(**options))

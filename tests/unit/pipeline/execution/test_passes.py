@@ -11,11 +11,9 @@ import pytest
 from helpers.loaders import Groups, Numbers, started
 from helpers.processes import wait_until
 
-from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution import passes as prefetch
 from stoker.pipeline.execution import stats as stages
 from stoker.pipeline.execution.stats import StatsTotals
-from stoker.pipeline.execution.threads import OneShotEvent, end_workers
 
 Threads = Callable[[], list[threading.Thread]]
 
@@ -75,31 +73,6 @@ def test_dropping_the_prefetcher_stops_its_thread(threads: Threads) -> None:
     wait_until(lambda: not threads())
 
 
-def test_a_thread_that_the_producer_waits_for_may_drop_the_prefetcher(threads: Threads) -> None:
-    begun, asked, dropped = threading.Event(), threading.Event(), threading.Event()
-
-    class Waits(Numbers):
-        def finish(self) -> int:
-            begun.set()
-            dropped.wait()
-            return super().finish()
-
-    prefetchers = [started([Waits(100)], 3, StatsTotals())]
-
-    def drop() -> None:
-        asked.wait()
-        prefetchers.clear()
-        dropped.set()
-
-    worker = threading.Thread(target=drop, name="stoker-decoder", daemon=True)
-    worker.start()
-    assert begun.wait(60)
-    asked.set()
-    worker.join(60)
-    assert not worker.is_alive(), "it waits for the producer, which waits for it"
-    wait_until(lambda: not threads())
-
-
 @pytest.mark.parametrize("where", ["bad_start", "bad_finish"])
 @pytest.mark.parametrize("batch", [0, 3, 9])
 @pytest.mark.parametrize("depth", [1, 4])
@@ -136,15 +109,6 @@ def test_batches_that_are_started_together_count_as_one_and_come_one_by_one() ->
     assert list(batches) == [3, 4, 5, 6, 7]
 
 
-def test_a_system_exit_of_the_producer_reaches_the_consumer() -> None:
-    class Exits(Numbers):
-        def finish(self) -> int:
-            raise SystemExit(3)
-
-    with pytest.raises(SystemExit):
-        next(started([Exits(3)], 2, StatsTotals()))
-
-
 def test_an_interrupt_during_the_start_leaves_no_thread(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,46 +123,6 @@ def test_an_interrupt_during_the_start_leaves_no_thread(
         started([Numbers(100)], 3, StatsTotals())
     gc.collect()
     wait_until(lambda: not threads())
-
-
-def test_the_end_of_the_interpreter_completes_an_interrupted_close(
-    threads: Threads, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, release = threading.Event(), threading.Event()
-    wait = OneShotEvent.wait
-
-    class Waits(Numbers):
-        def finish(self) -> int:
-            begun.set()
-            release.wait()
-            return super().finish()
-
-    def interrupted(event: OneShotEvent, timeout: float | None = None) -> bool:
-        raise KeyboardInterrupt
-
-    def released(event: OneShotEvent, timeout: float | None = None) -> bool:
-        release.set()
-        return wait(event, timeout)
-
-    batches = started([Waits(100)], 3, StatsTotals())
-    assert begun.wait(60)  # before this the thread would end at once
-    # A signal would arrive at any instruction, not always inside this wait.
-    monkeypatch.setattr(OneShotEvent, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        batches.close()
-    monkeypatch.setattr(OneShotEvent, "wait", released)
-    assert len(threads()) == 1
-    end_workers()
-    assert not threads()
-
-
-def test_a_prefetcher_refuses_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = started([Numbers(10)], 2, StatsTotals())
-    monkeypatch.setattr("os.getpid", lambda: -1)  # as in a forked child
-    with pytest.raises(LoaderClosedError, match="another process"):
-        next(batches)
-    monkeypatch.undo()
-    batches.close()
 
 
 class TestTimes:
