@@ -393,20 +393,17 @@ def check_trace_format(document: Any) -> dict[str, list[dict[str, Any]]]:
     names: dict[Any, str] = {}
     tracks: dict[str, list[dict[str, Any]]] = {}
     for event in document["traceEvents"]:
-        assert isinstance(event["name"], str)
-        assert type(event["pid"]) is int
-        assert type(event["tid"]) is int
+        assert [type(event[name]) for name in ("name", "pid", "tid")] == [str, int, int]
         if event["ph"] == "M":
             assert event["name"] == "thread_name"
             assert names.setdefault(event["tid"], event["args"]["name"]) == event["args"]["name"]
-            continue
-        assert event["ph"] == "X", "complete events alone"
-        assert all(type(event[name]) is float and event[name] >= 0 for name in ("ts", "dur"))
-        tracks.setdefault(names[event["tid"]], []).append(event)
+        else:
+            assert event["ph"] == "X", "complete events alone"
+            assert all(type(event[name]) is float and event[name] >= 0 for name in ("ts", "dur"))
+            tracks.setdefault(names[event["tid"]], []).append(event)
     for events in tracks.values():
         open_until: list[int] = []
-        for event in events:
-            begin, duration = round(event["ts"] * 1000), round(event["dur"] * 1000)
+        for begin, duration in ((round(one["ts"] * 1000), round(one["dur"] * 1000)) for one in events):
             while open_until and open_until[-1] <= begin:
                 open_until.pop()
             assert not open_until or begin + duration <= open_until[-1], "events of a track nest, in order"

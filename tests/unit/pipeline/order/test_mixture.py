@@ -67,6 +67,10 @@ def test_quotas_are_exact_and_cycles_continue(load: Make, folders: list[Path], s
     rows = Counter(row for epoch in epochs for _, row in epoch)
     # 120 draws of 20 samples, 72 of 6, 48 of 4: whole cycles.
     assert rows == {**dict.fromkeys(range(20), 6), **dict.fromkeys(range(20, 30), 12)}
+    nothing = stoker.open(folders[1]).select([])
+    loader = load(mix([(nothing, 0), (folders[2], 1)]), shuffle=shuffle)
+    for _ in range(2):
+        assert sorted(drawn(loader)) == [(1, 6 + row) for row in range(4)]
 
 
 def test_samples_are_those_of_their_datasets(load: Make, folders: list[Path]) -> None:
@@ -91,16 +95,6 @@ def test_selections_can_be_mixed(load: Make, folders: list[Path]) -> None:
         **{(0, row): 2 for row in range(1, 20, 3)},
         **{(1, 20 + i): [4, 4, 3, 3][i] for i in range(4)},
     }
-
-
-@pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=2, window=2)])
-def test_a_dataset_without_samples_and_weight_is_left_out(
-    load: Make, folders: list[Path], shuffle: Any
-) -> None:
-    nothing = stoker.open(folders[1]).select([])
-    loader = load(mix([(nothing, 0), (folders[2], 1)]), shuffle=shuffle)
-    for _ in range(2):
-        assert sorted(drawn(loader)) == [(1, 6 + row) for row in range(4)]
 
 
 def test_a_mixture_joins_the_columns_of_its_datasets(folders: list[Path]) -> None:
@@ -183,22 +177,20 @@ def test_a_state_is_refused_when_weights_or_datasets_differ(load: Make, folders:
 def test_a_mixture_refuses_wrong_datasets_weights_and_samplers(
     load: Make, folders: list[Path], tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match="at least one dataset"):
-        mix([])
-    with pytest.raises(ConfigError, match="needs pairs of a dataset and its weight"):
-        mix([folders[0]])  # type: ignore[list-item]
-    with pytest.raises(ConfigError, match="weights must be numbers from 0"):
-        mix([(folders[0], 0)])
-    with pytest.raises(ConfigError, match="at least 1 sample in an epoch, found 0"):
-        mix([(folders[0], 1)], samples=0)
-    with pytest.raises(ConfigError, match="has a weight and no samples"):
-        mix([(folders[0], 1), (stoker.open(folders[1]).select([]), 1)])
+    cases: list[tuple[list[Any], dict[str, int], str]] = [
+        ([], {}, "at least one dataset"),
+        ([folders[0]], {}, "needs pairs of a dataset and its weight"),
+        ([(folders[0], 0)], {}, "weights must be numbers from 0"),
+        ([(folders[0], 1)], {"samples": 0}, "at least 1 sample in an epoch, found 0"),
+        ([(folders[0], 1), (stoker.open(folders[1]).select([]), 1)], {}, "has a weight and no samples"),
+    ]
+    for pairs, options, message in cases:
+        with pytest.raises(ConfigError, match=message):
+            mix(pairs, **options)
     with pytest.raises(DatasetError):
         mix([(tmp_path / "nothing", 1)])
     for sampler in (Weighted("label"), ClassBalanced()):
-        with pytest.raises(
-            ConfigError, match="draws at random itself, so it takes no shuffle and no mixture"
-        ):
+        with pytest.raises(ConfigError, match="itself, so it takes no shuffle and no mixture"):
             load(mix([(folders[0], 1)]), sampler=sampler)
 
 
@@ -229,19 +221,15 @@ def test_objects_of_a_batch_come_from_the_right_datasets(pack_images: Make, make
     assert objects.boxes[:, 0].tolist() == objects.labels.tolist()
     assert objects.extra["difficult"].tolist() == [1, 0, 1, 1, 0, 1, 0, 1]
     assert objects.polygons is None
+    labels = mixture.lists("object_labels", [5, 1, 0, 3, 2])
+    assert labels.counts.tolist() == [1, 0, 2, 2, 1]
+    assert labels.values.tolist() == [22, 10, 11, 20, 21, 12]
     doubtful = detection(
         pack_images, make_jpeg, 40, object_doubtful=list_column([[7, 8], [], [9]], pa.uint8())
     )
     assert set(mix([(doubtful, 1), (plain[0], 1)]).annotations([3, 0]).extra) == {"difficult"}
     assert len(mix([(with_polygons, 1)]).annotations([2, 1]).polygons) == 1
     assert len(mixture.annotations([1, 4])) == len(mixture.annotations([])) == 0
-
-
-def test_lists_of_a_column_come_from_the_right_datasets(pack_images: Make, make_jpeg: Make) -> None:
-    folders = [detection(pack_images, make_jpeg, start) for start in (10, 20)]
-    labels = mix([(folder, 1) for folder in folders]).lists("object_labels", [5, 1, 0, 3, 2])
-    assert labels.counts.tolist() == [1, 0, 2, 2, 1]
-    assert labels.values.tolist() == [22, 10, 11, 20, 21, 12]
 
 
 def test_a_mask_comes_from_the_right_dataset(tmp_path: Path) -> None:
@@ -298,9 +286,8 @@ def test_objects_of_polygons_and_of_run_lengths_share_a_column_of_masks(by_forma
 def test_a_column_that_one_dataset_lacks_names_this_dataset(by_format: dict[str, Path]) -> None:
     mixture = stoker.mix([(folder, 1) for folder in by_format.values()])
     assert mixture.tasks == {"boxes"}
-    with pytest.raises(
-        ConfigError, match=r"no 'masks', which \S+yolo lacks; a mixture has the columns"
-    ) as caught:
+    lacking = r"no 'masks', which \S+yolo lacks; a mixture has the columns"
+    with pytest.raises(ConfigError, match=lacking) as caught:
         stoker.ImageLoader(mixture, batch_size=2, columns=("image", "masks"), transforms=[Letterbox(64)])
     assert "box_labels" in str(caught.value)
 

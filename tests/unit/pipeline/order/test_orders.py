@@ -23,7 +23,7 @@ from stoker.pipeline.order.orders import (
     permute,
 )
 from stoker.pipeline.order.quotas import Balanced
-from stoker.random import hash_words, unit_interval
+from stoker.random import hash_words
 
 
 def digest(numbers: np.ndarray) -> str:
@@ -75,30 +75,13 @@ def test_every_permutation_of_four_is_drawn_about_equally_often() -> None:
         assert chi_squared(counts, np.full(24, 100)) < 49.7
 
 
-def test_every_sample_is_equally_likely_at_every_draw() -> None:
-    n, seeds = 13, 2000
-    counts = np.zeros((n, n), np.int64)
-    for seed in range(seeds):
-        counts[np.arange(n), FullShuffle(n, seed).positions(0, np.arange(n))] += 1
-    # 144 degrees of freedom: the 0.999 quantile is 201
-    assert chi_squared(counts, np.full((n, n), seeds / n)) < 201
-
-
-def test_neighbours_do_not_stay_together() -> None:
-    rows = FullShuffle(100_000, 3).positions(0, np.arange(100_000))
-    assert abs(np.corrcoef(rows[:-1], rows[1:])[0, 1]) < 0.015
-    assert abs(np.corrcoef(np.arange(100_000), rows)[0, 1]) < 0.015
-    # Of 100,000 random neighbours two are expected to stay neighbours; many would show structure.
-    assert (np.abs(np.diff(rows)) == 1).sum() < 12
-
-
-def test_epochs_and_seeds_have_different_orders() -> None:
+def test_epochs_and_seeds_have_different_orders_without_neighbours() -> None:
     orders = [
-        FullShuffle(500, seed).positions(epoch, np.arange(500)).tobytes()
-        for seed in range(8)
-        for epoch in range(8)
+        FullShuffle(500, seed).positions(epoch, np.arange(500)) for seed in range(8) for epoch in range(8)
     ]
-    assert len(set(orders)) == len(orders)
+    assert len({order.tobytes() for order in orders}) == len(orders)
+    # Two random neighbours of an order are expected to stay neighbours; many would show structure.
+    assert np.mean([(np.abs(np.diff(order)) == 1).sum() for order in orders]) < 3
 
 
 def test_the_cost_of_a_draw_does_not_depend_on_the_number_of_samples() -> None:
@@ -167,14 +150,6 @@ def test_draws_with_replacement_are_in_proportion_to_weights() -> None:
     assert chi_squared(counts[DRAWN], n * WEIGHTS[DRAWN] / WEIGHTS.sum()) < 18.5
 
 
-def test_draws_with_replacement_are_independent() -> None:
-    n = 50_000
-    rows = WeightedDraws(n, 3, np.ones(4)).positions(0, np.arange(n))
-    pairs = np.bincount(4 * rows[:-1] + rows[1:], minlength=16)
-    # 15 degrees of freedom: the 0.999 quantile is 37.7
-    assert chi_squared(pairs, np.full(16, (n - 1) / 16)) < 37.7
-
-
 def test_the_largest_random_number_draws_the_last_position_with_a_weight(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -195,13 +170,6 @@ def test_draws_without_replacement_are_in_proportion_to_the_remaining_weights() 
         rest = DRAWN[first != DRAWN]
         second[rest] += share * WEIGHTS[rest] / WEIGHTS[rest].sum()
     assert chi_squared(np.bincount(drawn[:, 1], minlength=8)[DRAWN], epochs * second[DRAWN]) < 18.5
-
-
-def test_equal_weights_draw_in_the_order_of_their_random_numbers() -> None:
-    n = 40_000  # more than two chunks, in which the numbers are computed
-    numbers = unit_interval(hash_words((1, 2), np.arange(n)))
-    positions = WeightedShuffle(n, 1, np.ones(n)).positions(2, np.arange(n))
-    assert np.array_equal(positions, np.argsort(numbers))
 
 
 def test_the_orders_of_two_epochs_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,14 +133,12 @@ def test_a_loader_draws_by_a_sampler_of_the_user(load: Make) -> None:
 
 
 class TestStream:
-    def test_continues_from_pass_to_pass(self, load: Make) -> None:
+    def test_continues_from_pass_to_pass_of_any_length(self, load: Make) -> None:
         loader = load(steps_per_epoch=3, shuffle=True)
         assert len(loader) == 3
         drawn = [row for _ in range(6) for row in rows(loader)]
         order = FullShuffle(61, 5)
         assert drawn == [int(row) for e in range(3) for row in order.positions(e, np.arange(61))][:144]
-
-    def test_can_be_longer_than_the_dataset(self, load: Make) -> None:
         loader = load(steps_per_epoch=20)
         assert rows(loader) == [i % 61 for i in range(160)]
         loader.set_epoch(5)
@@ -179,19 +177,14 @@ class TestStream:
             plain.load_state_dict(stream.state_dict())
         with pytest.raises(CheckpointError, match=r"order was 'Sequential\(.*' and is 'Stream"):
             stream.load_state_dict(plain.state_dict())
-        for wrong in (0, -1, "3", 2.0, None):
-            with pytest.raises(CheckpointError, match="samples_per_epoch, epoch and position must be whole"):
-                stream.load_state_dict({**stream.state_dict(), "samples_per_epoch": wrong})
-
-    @pytest.mark.parametrize("steps", [0, -3])
-    def test_refuses_epochs_without_steps(self, load: Make, steps: int) -> None:
-        with pytest.raises(ConfigError, match="steps_per_epoch must be at least 1"):
-            load(steps_per_epoch=steps)
+        with pytest.raises(CheckpointError, match="samples_per_epoch, epoch and position must be whole"):
+            stream.load_state_dict({**stream.state_dict(), "samples_per_epoch": "3"})
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"steps_per_epoch": 0}, "steps_per_epoch must be at least 1"),
         ({"sampler": Weighted("label"), "shuffle": True}, "Weighted draws at random itself"),
         ({"sampler": ClassBalanced(), "shuffle": BlockShuffle(1)}, "ClassBalanced draws at random itself"),
         ({"sampler": Weighted(np.ones(3))}, r"weights must be one number a sample, 61, found shape \(3,\)"),
