@@ -18,13 +18,17 @@ from stoker import bucketing
 from stoker.augment.recipe import from_dict
 from stoker.augment.transforms.base import Description
 from stoker.formats.dataset.versions import split_version
-from stoker.formats.open import open as open_dataset
 from stoker.formats.remote.cached_dataset import CachedDataset
 from stoker.urls import is_url
 
 from .options import Ranks, Reading
+from .order.sampling import open_cached
 
+VERSION = 1
 _MOST = 100_000  # numbers of an array that a description holds
+
+ELSEWHERE = {"ranks", "device", "engine", "output", "num_threads", "prefetch", "workers"}
+"""Arguments that decide where and how fast batches are made, but not their content."""
 
 
 class NotPortableError(Exception):
@@ -70,18 +74,11 @@ def from_portable(value: Any) -> Any:
         return {from_portable(key): from_portable(item) for key, item in value["mapping"]}
     if "transform" in value:
         return from_dict(value["transform"])
-    known = getattr(stoker, str(value.get("object")), None) or getattr(
-        bucketing, str(value.get("object")), None
-    )
+    name = str(value.get("object"))
+    known = getattr(stoker, name, None) or getattr(bucketing, name, None)
     if not (isinstance(known, type) and is_dataclass(known)):
         raise ValueError(f"a description holds an unknown object: {value!r:.200}")
     return known(**{name: from_portable(item) for name, item in value.get("arguments", {}).items()})
-
-
-VERSION = 1
-
-ELSEWHERE = {"ranks", "device", "engine", "output", "num_threads", "prefetch", "workers"}
-"""Arguments that decide where and how fast batches are made, but not their content."""
 
 
 def describe(loader: Any) -> dict[str, Any]:
@@ -159,6 +156,5 @@ def described_dataset(description: Mapping[str, Any], arguments: dict[str, Any])
     cache = reading.cache if reading else None
     if reading:
         arguments["reading"] = replace(reading, cache=None)
-    folder, size = (cache.folder, cache.size) if cache else (None, None)
-    opened = open_dataset(description["path"], version=description["version"], cache=folder, cache_size=size)
+    opened = open_cached(description["path"], cache, description["version"])
     return opened.select(unpack_rows(description["rows"])) if "rows" in description else opened

@@ -13,12 +13,11 @@ import numpy as np
 
 from stoker.errors import CheckpointError, ConfigError, DatasetError
 from stoker.formats.dataset.versions import split_version
-from stoker.formats.open import open as open_dataset
 
 from .execution.pipeline import Pipeline
 from .execution.state import EpochParts, State, convert_stream_state, resumed_history
 from .order.exclusions import Exclusions
-from .order.sampling import version_of
+from .order.sampling import open_cached, version_of
 
 # The end of a MixedOrder in the identity of a state.
 _WEIGHTS = re.compile(r"quotas=\(([\d, ]*)\)(?:, parts=(\[\[.*\]\]))?\)")
@@ -78,27 +77,20 @@ def _position(
         exclusions = Exclusions.from_json(state.pop("excluded"), len(pipeline.source), pipeline.point_numbers)
     if not pipeline.counts_steps:
         plain = convert_stream_state(pipeline.order.n, state)
-        return _checked(pipeline, plain), EpochParts(), exclusions
+        position = State.from_dict(plain, pipeline.identity, pipeline.largest_position)
+        return position, EpochParts(), exclusions
     if not {"world_size", "history"} <= state.keys():
         raise CheckpointError(
             f"the state is not one of a {pipeline.described}", hint="Pass what state_dict() returned."
         )
     planned, begun = pipeline.rebatched(state)
-    position = _checked(
-        pipeline, {name: value for name, value in planned.items() if name not in ("world_size", "history")}
-    )
+    plain = {name: value for name, value in planned.items() if name not in ("world_size", "history")}
+    position = State.from_dict(plain, pipeline.identity, pipeline.largest_position)
     history, is_new = resumed_history(planned, position.position, begun.world_size if begun else world_size)
     if is_new:
         position = replace(position, position=0)
-    return (
-        position,
-        EpochParts(position.epoch, history, begun if position.position or history else None),
-        exclusions,
-    )
-
-
-def _checked(pipeline: Pipeline, state: Mapping[str, Any]) -> State:
-    return State.from_dict(state, pipeline.identity, pipeline.largest_position)
+    begun = begun if position.position or history else None
+    return position, EpochParts(position.epoch, history, begun), exclusions
 
 
 def _other_version(loader: Any, saved: Mapping[str, Any]) -> Any:
@@ -111,11 +103,9 @@ def _other_version(loader: Any, saved: Mapping[str, Any]) -> Any:
     if not isinstance(given, (str, os.PathLike)) or split_version(given)[1] is not None:
         return _refuse_version(named or 1, version_of(source))
     last, reading = source.manifest.dataset_version, loader.arguments.get("reading")
-    cache = reading and reading.cache
-    folder, size = (cache.folder, cache.size) if cache else (None, None)
     for number in [named] if type(named) is int else range(max(last, 1), 0, -1):
         try:
-            dataset = open_dataset(given, version=number, cache=folder, cache_size=size)
+            dataset = open_cached(given, reading and reading.cache, number)
         except DatasetError:  # a version that is not here
             continue
         if dataset.fingerprint == wanted:

@@ -65,11 +65,13 @@ class Exclusions:
         """Read the exclusions of a state."""
         exclusions = []
         for entry in data if isinstance(data, list) else [None]:
-            if not isinstance(entry, Mapping) or set(entry) != {"from", "rows"}:
-                raise _unreadable(entry)
-            begin, rows = entry["from"], entry["rows"]
+            found: Any = entry if isinstance(entry, Mapping) and set(entry) == {"from", "rows"} else {}
+            begin, rows = found.get("from"), found.get("rows")
             if not (_are_numbers(begin) and len(begin) == numbers and _are_numbers(rows)):
-                raise _unreadable(entry)
+                raise CheckpointError(
+                    f"the state's list of excluded samples cannot be read: {entry!r:.100}",
+                    hint="Pass what state_dict() returned.",
+                )
             if rows and max(rows) >= samples:
                 raise CheckpointError(
                     f"the state leaves out sample {max(rows)}, and the dataset has {samples}",
@@ -81,13 +83,6 @@ class Exclusions:
 
 def _are_numbers(values: Any) -> bool:
     return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
-
-
-def _unreadable(entry: Any) -> CheckpointError:
-    return CheckpointError(
-        f"the state's list of excluded samples cannot be read: {entry!r:.100}",
-        hint="Pass what state_dict() returned.",
-    )
 
 
 def positions_of(source: SampleSource, keys: Iterable[str | int]) -> Int64:

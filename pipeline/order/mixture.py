@@ -26,7 +26,7 @@ from stoker.formats.open import open as open_dataset
 from stoker.formats.token_columns import IDS_COLUMN, trained_column
 
 from .moving_weights import MovingWeights, scheduled_parts
-from .orders import BlockShuffle, make_order
+from .orders import BlockShuffle, grouped, make_order
 from .quotas import MixedOrder, QuotaSchedule, apportion_draws
 
 Int64 = npt.NDArray[np.int64]
@@ -284,10 +284,8 @@ class Mixture:
                 f"positions go from 0 to {len(self) - 1}, found {numbers.min()} to {numbers.max()}"
             )
         which = np.searchsorted(self._starts, numbers, side="right") - 1
-        parts = []
-        for d in np.unique(which).tolist() or [0]:  # no positions: dataset 0 knows the dtypes
-            at = np.flatnonzero(which == d)
-            parts.append((d, at, numbers[at] - self._starts[d]))
+        parts = [(d, at, numbers[at] - self._starts[d]) for d, at in grouped(which)]
+        parts = parts or [(0, which, numbers)]  # dataset 0 knows the dtypes
         return parts, np.argsort(which, kind="stable").argsort()
 
 

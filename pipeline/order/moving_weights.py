@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from stoker.errors import CheckpointError, ConfigError
 
+from .orders import grouped
 from .quotas import GroupDraws, QuotaSchedule, apportion_draws
 
 Int64 = npt.NDArray[np.int64]
@@ -51,46 +52,31 @@ class MovingWeights:
 
     def assign(self, quota_schedule: QuotaSchedule, epoch: int, draws: Int64) -> GroupDraws:
         """Groups of ``draws``, (M,) int64, of ``epoch``; ``quota_schedule`` has the sizes and the seed."""
-        group, cycle, offset = (np.empty_like(draws) for _ in range(3))
-        first = epoch * quota_schedule.n
+        drawn = GroupDraws(*(np.empty_like(draws) for _ in range(3)))
+        n, first = quota_schedule.n, epoch * quota_schedule.n
         before = [0] * len(quota_schedule.sizes)  # Python's integers, as epochs have no bound
         for number, part in enumerate(self.parts):
-            end = self.parts[number + 1].begin if number + 1 < len(self.parts) else None
-            inside = draws >= part.begin - first
+            end = self._end(number)
+            at = np.flatnonzero((draws >= part.begin - first) & (end is None or draws < end - first))
+            skipped, offset = divmod(first - part.begin, part.length)
+            is_epoch = offset == 0 and part.length == n and (end is None or first + n <= end)
+            schedule = self._round(number, quota_schedule, spread=self.spread or not is_epoch)
+            rounds, in_rounds = np.divmod(offset + draws[at], part.length)
+            for one, of_round in grouped(rounds):
+                done = skipped + one
+                groups, earlier = schedule.groups(number * _ROUNDS + done, in_rounds[of_round])
+                counted = [b + done * quota for b, quota in zip(before, part.quotas, strict=True)]
+                located = quota_schedule.locate_in_cycles(counted, groups, earlier)
+                for values, found in zip(drawn, located, strict=True):
+                    values[at[of_round]] = found
             if end is not None:
-                inside &= draws < end - first
-            indices = np.flatnonzero(inside)
-            if indices.size:
-                assigned = self._assign_part(number, before, quota_schedule, epoch, draws[indices])
-                group[indices], cycle[indices], offset[indices] = assigned
-            if end is not None:
-                before = [
-                    b + c for b, c in zip(before, self._counts(number, end, quota_schedule), strict=True)
-                ]
-        return GroupDraws(group, cycle, offset)
+                counts = self._counts(number, end, quota_schedule)
+                before = [b + count for b, count in zip(before, counts, strict=True)]
+        return drawn
 
-    def _assign_part(
-        self, number: int, before: list[int], quota_schedule: QuotaSchedule, epoch: int, draws: Int64
-    ) -> GroupDraws:
-        """Groups of draws, (M,), of one part; ``before`` counts those of each group in earlier parts."""
-        group, cycle, offset = (np.empty_like(draws) for _ in range(3))
-        part, n = self.parts[number], quota_schedule.n
-        first = epoch * n - part.begin
-        skipped, at = divmod(first, part.length)
-        end = self.parts[number + 1].begin - part.begin if number + 1 < len(self.parts) else None
-        is_epoch = at == 0 and part.length == n and (end is None or first + n <= end)
-        round_schedule = self._round(number, quota_schedule, spread=self.spread or not is_epoch)
-        rounds, draws_in_round = np.divmod(at + draws, part.length)
-        for round_number in np.unique(rounds).tolist():
-            in_round = np.flatnonzero(rounds == round_number)
-            groups, earlier = round_schedule.groups(
-                number * _ROUNDS + skipped + round_number, draws_in_round[in_round]
-            )
-            counted = [b + (skipped + round_number) * q for b, q in zip(before, part.quotas, strict=True)]
-            group[in_round], cycle[in_round], offset[in_round] = quota_schedule.locate_in_cycles(
-                counted, groups, earlier
-            )
-        return GroupDraws(group, cycle, offset)
+    def _end(self, number: int) -> int | None:
+        """The draw that ends a part; None for the last one."""
+        return self.parts[number + 1].begin if number + 1 < len(self.parts) else None
 
     def _round(self, number: int, quota_schedule: QuotaSchedule, *, spread: bool = True) -> QuotaSchedule:
         quotas = np.array(self.parts[number].quotas, np.int64)
@@ -118,8 +104,8 @@ class MovingWeights:
         kept = tuple(part for part in self.parts if part.begin < begin)
         if not kept:
             return later
-        if number + 1 < len(self.parts):  # a scheduled part may end first, and ends whole
-            begin = min(begin, self.parts[number + 1].begin)
+        if (end := self._end(number)) is not None:  # a scheduled part may end first, and ends whole
+            begin = min(begin, end)
             kept = tuple(part for part in kept if part.begin < begin)
         at = max(i for i, part in enumerate(later.parts) if part.begin <= begin)
         now = WeightPart(begin, later.parts[at].quotas)

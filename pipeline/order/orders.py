@@ -59,6 +59,12 @@ class Permutation:
         return x.astype(np.int64)
 
 
+def grouped(keys: Int64) -> Iterator[tuple[int, Int64]]:
+    """Yield each of ``keys``, (M,), ascending, and the indices of its occurrences."""
+    for key in np.unique(keys).tolist():
+        yield key, np.flatnonzero(keys == key)
+
+
 def permute(elements: Int64, sizes: Int64, words: UInt64) -> Int64:
     """Images of elements under one permutation for each element, like :class:`Permutation`."""
     # elements (M,) int64, sizes (M,) int64, words (M,) uint64 -> (M,) int64
@@ -162,10 +168,9 @@ class BlockShuffle:
     def positions(self, epoch: int, draws: Int64) -> Int64:
         span = self.block * self.window
         shuffled = np.empty_like(draws)
-        for number in np.unique(draws // span):
-            in_window = np.flatnonzero(draws // span == number)
-            start = int(number) * span
-            window = Permutation(min(span, self.n - start), self.seed, epoch, int(number) + 1)
+        for number, in_window in grouped(draws // span):
+            start = number * span
+            window = Permutation(min(span, self.n - start), self.seed, epoch, number + 1)
             shuffled[in_window] = start + window(draws[in_window] - start)
         return self._in_random_blocks(epoch, shuffled)
 
@@ -226,8 +231,7 @@ class Stream:
         """Yield each epoch of the other order, the indices of its draws, and these draws there."""
         first, before = divmod(epoch * self.n, self.order.n)
         cycle, offset = np.divmod(before + draws, self.order.n)
-        for number in np.unique(cycle).tolist():
-            at = np.flatnonzero(cycle == number)
+        for number, at in grouped(cycle):
             yield first + number, at, offset[at]
 
     def stream_draws(self, epoch: int, draws: Int64) -> Int64:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.random import hash_words
 
-from .orders import ColumnOrder, Order, permute
+from .orders import ColumnOrder, Order, grouped, permute
 
 Int64 = npt.NDArray[np.int64]
 
@@ -213,9 +213,8 @@ class MixedOrder:
             group, cycle, offset = self.moving.assign(self.quota_schedule, epoch, draws)
         starts = np.cumsum(sizes) - sizes
         positions = np.empty_like(draws)
-        for d in np.unique(group).tolist():
-            of_dataset = np.flatnonzero(group == d)
-            for number in np.unique(cycle[of_dataset]).tolist():
-                of_cycle = of_dataset[cycle[of_dataset] == number]
+        for d, of_dataset in grouped(group):
+            for number, at in grouped(cycle[of_dataset]):
+                of_cycle = of_dataset[at]
                 positions[of_cycle] = starts[d] + self.rounds[d].positions(number, offset[of_cycle])
         return positions

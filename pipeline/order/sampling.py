@@ -177,6 +177,13 @@ class Repeated:
         return Repeat(base, self.times, _draws(self.samples, most, most))
 
 
+def open_cached(path: Any, cache: Cache | None, version: int | None = None) -> Dataset:
+    """Open a dataset, a remote one through a loader's cache."""
+    if cache is None:
+        return open_dataset(path, version=version)
+    return open_dataset(path, version=version, cache=cache.folder, cache_size=cache.size)
+
+
 def open_source(
     dataset: SampleSource | str | os.PathLike[str], kind: Literal["image", "text"], cache: Cache | None
 ) -> SampleSource:
@@ -189,8 +196,7 @@ def open_source(
                 hint="Name a local folder: reading=Reading(cache=Cache(folder)). Or bring the dataset here "
                 "first: stoker stage.",
             )
-        folder, size = (cache.folder, cache.size) if cache else (None, None)
-        opened: SampleSource = open_dataset(dataset, cache=folder, cache_size=size)
+        opened: SampleSource = open_cached(dataset, cache)
     elif not hasattr(dataset, "fingerprint"):
         raise ConfigError(
             f"dataset must be a path, or what stoker.open or stoker.mix returns, found {dataset!r}",
