@@ -7,14 +7,12 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.datasets import flip_bit, rewrite_index
-from helpers.shards import TOY, add_container
 
 import stoker
 from stoker.augment import CenterCrop
@@ -271,24 +269,6 @@ def test_two_names_of_one_label_in_the_records_of_external_shards_are_found(
     (tmp_path / "into" / MANIFEST_NAME).write_text(json.dumps(manifest))
     assert [str(problem) for problem in stoker.verify(tmp_path / "into").problems] == [
         "shard b, record 0: records contradict each other: label 0 is 'bird' here and 'cat' before"
-    ]
-
-
-def test_classes_are_compared_in_any_container_whose_records_name_them(
-    tmp_path: Path, make_jpeg: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = iter(["cat", "cat", "cat", "bird"])  # indexing reads two records, then verification reads them
-    parse = TOY.parse_image
-    named = replace(TOY, parse_image=lambda *record: replace(parse(*record), text=next(texts)))
-    add_container(monkeypatch, named)
-    assert TOY.writing is not None
-    with TOY.writing.writer(tmp_path / "a.toy") as writer:
-        for number in range(2):
-            writer.write(b"%d" % number, b"0\n", make_jpeg(number), b"")
-        writer.finish()
-    external_index.index([tmp_path / "a.toy"], tmp_path / "into")
-    assert [str(problem) for problem in stoker.verify(tmp_path / "into").problems] == [
-        "shard a.toy, record 1: records contradict each other: label 0 is 'bird' here and 'cat' before"
     ]
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import annotations as coco_files
-from helpers.datasets import WORDS
 from helpers.options import convert_options, text_options
 from PIL import Image
 
@@ -37,14 +36,8 @@ def test_new_photographs_are_converted_as_the_dataset_was(
     photos: Path, more: Path, tmp_path: Path, container: str
 ) -> None:
     target = tmp_path / "out"
-    stoker.convert(
-        photos,
-        target,
-        container=container,
-        resize="squash=24x32",
-        encoding="jpeg",
-        storage=stoker.ImageStorage(shards=2),
-    )
+    options = {"format": container, "resize": "squash=24x32", "encoding": "jpeg", "shards": 2}
+    stoker.convert(photos, target, **convert_options(options))
     before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
     summary = stoker.append(target, more)
     assert (summary.version, summary.samples, summary.added) == (2, 34, 4)
@@ -132,11 +125,8 @@ def test_an_append_that_is_refused_leaves_the_dataset_as_it_is(
 def test_classes_are_renamed_by_the_class_map_of_the_dataset(
     photos: Path, more: Path, tmp_path: Path
 ) -> None:
-    stoker.convert(
-        photos,
-        tmp_path / "out",
-        selection=stoker.Selection(class_map={"cat": "dog", "dog": "cat", "eel": "fish"}),
-    )
+    class_map = {"cat": "dog", "dog": "cat", "eel": "fish"}
+    stoker.convert(photos, tmp_path / "out", selection=stoker.Selection(class_map=class_map))
     stoker.append(tmp_path / "out", more)  # it has no eel
     dataset = stoker.open(tmp_path / "out")
     assert dataset.keys([30]) == ["cat/new-0.jpg"]
@@ -153,11 +143,8 @@ def test_values_of_masks_are_mapped_by_the_mask_map_of_the_dataset(tmp_path: Pat
         Image.new("L", (8, 8), value).save(tmp_path / name / "masks" / f"{name}.png")
     options = {"masks": tmp_path / "old" / "masks", "mask_map": {3: 0, 4: 1}}
     stoker.convert(tmp_path / "old" / "images", tmp_path / "out", **convert_options(options))
-    stoker.append(
-        tmp_path / "out",
-        tmp_path / "new" / "images",
-        source_options=stoker.SourceOptions(masks=tmp_path / "new" / "masks"),
-    )
+    masks = stoker.SourceOptions(masks=tmp_path / "new" / "masks")
+    stoker.append(tmp_path / "out", tmp_path / "new" / "images", source_options=masks)
     dataset = stoker.open(tmp_path / "out")
     values = [np.unique(Image.open(io.BytesIO(dataset.mask(row)))).tolist() for row in range(2)]
     assert values == [[0], [1]]
@@ -177,9 +164,8 @@ def test_samples_whose_annotations_have_changed_are_appended(tmp_path: Path) -> 
     document["categories"].reverse()  # other numbers of the same names
     assert stoker.append(folder, coco_files.write(tmp_path, document), **convert_options(options)).already
     document["annotations"][0]["bbox"] = [3, 3, 9, 9]
-    assert (
-        stoker.append(folder, coco_files.write(tmp_path, document), **convert_options(options)).version == 2
-    )
+    changed = stoker.append(folder, coco_files.write(tmp_path, document), **convert_options(options))
+    assert changed.version == 2
     assert stoker.verify(folder, decode=True).ok
     dataset = stoker.open(folder)
     old, new = (dataset.annotations(np.arange(4) + first) for first in (0, 4))
@@ -210,12 +196,8 @@ def test_appended_texts_have_the_special_tokens_labels_and_trained_tokens_of_the
     for name, part in (("all", rows), ("first", rows[:3]), ("more", rows[3:])):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)))
     options = {"fields": ["q", "a"], "train_on": "a", "tokenizer": "bytes", "eos": True, "label": "kind"}
-    stoker.convert_text(
-        tmp_path / "all.jsonl", tmp_path / "whole", **text_options({"tokenizer": WORDS, **options})
-    )
-    stoker.convert_text(
-        tmp_path / "first.jsonl", tmp_path / "grown", **text_options({"tokenizer": WORDS, **options})
-    )
+    for name, target in (("all", "whole"), ("first", "grown")):
+        stoker.convert_text(tmp_path / f"{name}.jsonl", tmp_path / target, **text_options(options))
     stoker.append(tmp_path / "grown", tmp_path / "more.jsonl", label="kind")
     whole, grown = (stoker.open(tmp_path / name) for name in ("whole", "grown"))
     assert [grown.read(row) for row in range(6)] == [whole.read(row) for row in range(6)]
@@ -236,11 +218,8 @@ def test_samples_from_python_take_the_names_of_keypoints_of_the_dataset(
         "annotations": [{**annotation, "keypoints": [5, 5, 2, 6, 6, 2, 7, 7, 1], "num_keypoints": 3}],
     }
     (tmp_path / "coco.json").write_text(json.dumps(document))
-    stoker.convert(
-        tmp_path / "coco.json",
-        tmp_path / "out",
-        source_options=stoker.SourceOptions(images=tmp_path / "images"),
-    )
+    images = stoker.SourceOptions(images=tmp_path / "images")
+    stoker.convert(tmp_path / "coco.json", tmp_path / "out", source_options=images)
     points = np.array([[[2, 2, 2], [3, 3, 2], [4, 4, 1]]], np.float32)
     boxes = {"boxes": np.array([[1, 1, 9, 9]], np.float32), "box_labels": [0], "image_id": 2}
     sample = {"image": make_jpeg(1, 30, 30), "key": "b", **boxes}

@@ -11,9 +11,7 @@ import pytest
 from stoker.formats.dataset.annotations import (
     OBJECT_COLUMNS,
     Annotations,
-    columns_of,
     from_columns,
-    tasks_of,
     to_columns,
 )
 from stoker.formats.dataset.columns import ListColumn, take_lists
@@ -103,22 +101,6 @@ def test_several_columns_are_taken_as_each_alone(samples: list[Annotations]) -> 
         take_lists(made, [0, 4])
 
 
-def test_only_the_columns_of_the_named_parts_are_read(samples: list[Annotations]) -> None:
-    types = {name: str(array.type) for name, array in to_columns(samples).items()} | {"object_size": "int64"}
-    always = {f"object_{name}" for name in ("boxes", "labels", "crowd", "area", "id")}
-    assert columns_of(types) == [name for name in types if name != "object_size"]
-    assert set(columns_of(types, ())) == always
-    assert set(columns_of(types, {"keypoints"})) == always | {"object_keypoints"}
-    assert set(columns_of(types, {"extra"})) == always | {"object_difficult"}
-    assert set(columns_of(types, {"polygons", "runs"})) - always == {
-        "object_polygons",
-        "object_polygon_sizes",
-        "object_polygon_owner",
-        "object_runs",
-        "object_run_counts",
-    }
-
-
 def test_an_object_without_area_and_id_has_that_of_its_box_and_its_index() -> None:
     made = {
         "object_boxes": ListColumn.of_counts(
@@ -153,14 +135,3 @@ def test_columns_that_contradict_each_other_are_refused(
     made[name] = change(made[name])
     with pytest.raises(ValueError, match=r"object_|starts must be indices"):
         from_columns({name: column.take(range(5)) for name, column in made.items()}, 5, keypoints=3)
-
-
-def test_the_columns_decide_the_tasks() -> None:
-    assert tasks_of({"label": "int64"}) == {"label"}
-    assert tasks_of({"label": "large_list<item: int64>"}) == {"labels"}
-    assert tasks_of({"object_boxes": "", "object_keypoints": "", "object_runs": "", "mask_offset": ""}) == {
-        "boxes",
-        "keypoints",
-        "instances",
-        "segmentation",
-    }

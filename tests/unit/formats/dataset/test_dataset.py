@@ -50,32 +50,21 @@ def test_lists_out_of_order_in_an_index_are_refused(
     assert "stoker verify" in str(caught.value)
 
 
-def test_objects_whose_attribute_is_no_number_are_refused(
+def test_columns_of_objects_that_no_conversion_writes_are_refused(
     pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
 ) -> None:
-    columns: dict[str, object] = {"object_boxes": [[1, 2, 3, 4]], "object_labels": [[0]]}
-    columns["object_hidden"] = pa.array([[True]], pa.large_list(pa.bool_()))
-    folder = pack_images([make_jpeg(0)], **columns)
-    with pytest.raises(
-        DatasetError, match="'object_hidden' holds large_list<item: bool>, not lists of numbers"
+    """An attribute that is not a number, and polygons without their owners."""
+    objects: dict[str, object] = {"object_boxes": [[1, 2, 3, 4]], "object_labels": [[0]]}
+    hidden = {"object_hidden": pa.array([[True]], pa.large_list(pa.bool_()))}
+    polygons = {"object_polygons": [[1, 2, 3, 4, 5, 6]], "object_polygon_sizes": [[3]]}
+    for more, message in (
+        (hidden, "'object_hidden' holds large_list<item: bool>, not lists of numbers"),
+        (polygons, "object_polygons without object_polygon_owner"),
     ):
-        stoker.open(folder).annotations([0])
-    assert "not lists of numbers" in str(stoker.verify(folder).problems)
-
-
-def test_polygons_without_their_owners_are_refused(
-    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
-) -> None:
-    columns = {
-        "object_boxes": [[1, 2, 3, 4]],
-        "object_labels": [[0]],
-        "object_polygons": [[1, 2, 3, 4, 5, 6]],
-    }
-    columns |= {"object_polygon_sizes": [[3]]}
-    folder = pack_images([make_jpeg(0)], **columns)
-    with pytest.raises(StaleIndexError, match="object_polygons without object_polygon_owner"):
-        stoker.open(folder).annotations([0])
-    assert "object_polygon_owner" in str(stoker.verify(folder).problems)
+        folder = pack_images([make_jpeg(0)], **objects, **more)
+        with pytest.raises(DatasetError, match=message):
+            stoker.open(folder).annotations([0])
+        assert message in str(stoker.verify(folder).problems[0])
 
 
 def test_a_path_without_a_dataset_is_refused_with_the_next_step(make_dataset: Make, tmp_path: Path) -> None:
@@ -111,30 +100,23 @@ def test_a_shard_that_is_missing_or_has_another_size_is_refused(make_dataset: Ma
     assert caught.value.hint
 
 
-def with_another_key(index: Path) -> None:
-    data = index.read_bytes()
-    index.write_bytes(data.replace(b"k0k1", b"k1k1", 1))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda index: index.write_bytes(index.read_bytes() + b"\0"), "bytes where the manifest says"),
-        (with_another_key, "digest differs"),
-        (Path.unlink, "missing"),
-        (
-            lambda index: index.write_bytes(b"x" * 9),
-            r"bytes where the manifest says.*\n.*convert or index again",
-        ),
+        (lambda data: data + b"\0", "bytes where the manifest says"),
+        (lambda data: data.replace(b"k0k1", b"k1k1", 1), "digest differs"),
+        (lambda data: None, "missing"),
+        (lambda data: b"x" * 9, r"bytes where the manifest says.*\n.*convert or index again"),
     ],
 )
 def test_an_index_that_the_manifest_does_not_describe_is_refused(
-    make_dataset: Make, change: Callable[[Path], object], message: str
+    make_dataset: Make, change: Callable[[bytes], bytes | None], message: str
 ) -> None:
-    folder = make_dataset()
-    change(folder / INDEX_NAME)
+    index = make_dataset() / INDEX_NAME
+    changed = change(index.read_bytes())
+    index.unlink() if changed is None else index.write_bytes(changed)
     with pytest.raises(StaleIndexError, match=message):
-        stoker.open(folder)
+        stoker.open(index.parent)
 
 
 @pytest.mark.parametrize("name", [MANIFEST_NAME, INDEX_NAME, "shard-00001-of-00002.tfrecord"])

@@ -24,11 +24,6 @@ from stoker.formats.remote.block_files import BlockFiles, punch_hole
 from stoker.pipeline.caching.read_ahead import BlockRequests
 
 
-def test_a_file_of_another_size_has_no_blocks(tmp_path: Path) -> None:
-    (tmp_path / "f0").write_bytes(b"other" * 100)
-    assert make(tmp_path).paths[0].read_bytes() == bytes(SIZES[0])
-
-
 def test_one_numbering_covers_the_blocks_and_runs_of_all_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,11 +58,16 @@ def test_filling_fetches_missing_blocks_unless_asked_again(tmp_path: Path, conte
     assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
 
 
-def test_blocks_stay_present_when_the_files_are_opened_again(tmp_path: Path, contents: list[bytes]) -> None:
+def test_blocks_stay_present_when_the_files_are_opened_again_unless_a_size_differs(
+    tmp_path: Path, contents: list[bytes]
+) -> None:
     first = make(tmp_path)
     first.fill(4, 6, Reader(contents))
     first.close()
-    assert make(tmp_path).missing(np.arange(6)).tolist() == [0, 1, 2, 3]
+    (tmp_path / "f0").write_bytes(b"other" * 100)
+    again = make(tmp_path)
+    assert again.missing(np.arange(6)).tolist() == [0, 1, 2, 3]
+    assert again.paths[0].read_bytes() == bytes(SIZES[0])
 
 
 @pytest.mark.usefixtures("every_event")
@@ -241,26 +241,17 @@ def test_a_thread_without_work_holds_no_error(tmp_path: Path, contents: list[byt
     requests.close()
 
 
-class TestOtherSystems:
-    """Functions of Linux that macOS lacks."""
-
-    def test_a_cache_is_refused_where_its_locks_are_missing(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        files = make(tmp_path)
-        monkeypatch.setattr(sys, "platform", "darwin")
-        with pytest.raises(ConfigError, match="needs the locks of Linux"):
-            files.claim(None)
-
-    def test_blocks_stay_where_no_part_of_a_file_can_be_freed(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path = tmp_path / "file"
-        path.write_bytes(b"data")
-        monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())
-        with pytest.raises(ConfigError, match="this operating system cannot free parts of a file"):
-            punch_hole(path, 0, 4)
-        assert path.read_bytes() == b"data"
+def test_what_an_operating_system_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache needs the locks of Linux, and a cache with a size a call that frees a part of a file."""
+    files, path = make(tmp_path), tmp_path / "file"
+    path.write_bytes(b"data")
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())
+    with pytest.raises(ConfigError, match="this operating system cannot free parts of a file"):
+        punch_hole(path, 0, 4)
+    assert path.read_bytes() == b"data"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(ConfigError, match="needs the locks of Linux"):
+        files.claim(None)
 
 
 def test_a_system_call_that_writes_only_a_part_of_a_block_is_repeated(
