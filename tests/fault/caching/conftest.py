@@ -1,6 +1,8 @@
 """Datasets of small photographs and of text, and caches with many small blocks."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,3 +33,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "text.txt", folder / "dataset", tokenizer="bytes", seed=1, storage=stoker.Storage(shards=3)
     )
     return folder / "dataset"
+
+
+@pytest.fixture
+def server(source: Path, serve: Callable[[Path], Any]) -> Any:
+    """A web server with ``source``."""
+    return serve(source)

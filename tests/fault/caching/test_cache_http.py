@@ -32,9 +32,8 @@ def cached_bytes(cache: Path) -> int:
 @pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(1, block=16, window=2)])
 @pytest.mark.parametrize("mapped", [True, False])
 def test_batches_are_those_of_a_local_dataset(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any], shuffle: Any, mapped: bool
+    source: Path, tmp_path: Path, server: Any, shuffle: Any, mapped: bool
 ) -> None:
-    server = serve(source)
     options = {"shuffle": shuffle, "mapped": mapped}
     with loader(source, **options) as local, loader(server.url, cache=tmp_path, **options) as remote:
         assert received(remote) == received(local)
@@ -45,8 +44,7 @@ def test_batches_are_those_of_a_local_dataset(
     assert 1 <= server.count("dataset.json") <= 2
 
 
-def test_the_cache_stays_within_its_size(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
-    server = serve(source)
+def test_the_cache_stays_within_its_size(source: Path, tmp_path: Path, server: Any) -> None:
     size = 40 * 4096  # a batch of two has up to six blocks, and more are in flight
     whole = sum(file.stat().st_size for file in source.glob("*.tfrecord"))
     assert size < 0.7 * whole
@@ -67,21 +65,14 @@ def test_the_cache_stays_within_its_size(source: Path, tmp_path: Path, serve: Ca
     assert evicted > 0
 
 
-def test_a_size_that_is_too_small_costs_time_only(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
-) -> None:
-    server = serve(source)
+def test_a_size_that_is_too_small_costs_time_only(source: Path, tmp_path: Path, server: Any) -> None:
     with loader(source) as local, loader(server.url, cache=tmp_path, cache_size=4096) as remote:
         assert received(remote) == received(local)
 
 
 @pytest.mark.parametrize("free", [None, 1 << 40])
 def test_a_full_disk_costs_time_only(
-    source: Path,
-    tmp_path: Path,
-    serve: Callable[[Path], Any],
-    monkeypatch: pytest.MonkeyPatch,
-    free: int | None,
+    source: Path, tmp_path: Path, server: Any, monkeypatch: pytest.MonkeyPatch, free: int | None
 ) -> None:
     """Whether the loader sees the free space, or another program takes it."""
     size, pwrite, statvfs = 40 * 4096, os.pwrite, os.statvfs
@@ -102,7 +93,7 @@ def test_a_full_disk_costs_time_only(
     # Users choose no amount; the default is larger than this dataset.
     ahead = 1 << 30 if free is None else 16 * 4096
     monkeypatch.setitem(CachePrefetcher.__init__.__kwdefaults__, "ahead", ahead)
-    server, options = serve(source), {"batch_size": 2, "prefetch": 1}
+    options = {"batch_size": 2, "prefetch": 1}
     with loader(source, **options) as local, loader(server.url, cache=tmp_path, **options) as remote:
         for _ in range(2):
             assert received(remote) == received(local)
@@ -111,9 +102,8 @@ def test_a_full_disk_costs_time_only(
 
 
 def test_the_first_batch_comes_before_the_whole_dataset_is_fetched(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+    source: Path, tmp_path: Path, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = serve(source)
     # Users choose no amount; the default is larger than this dataset.
     monkeypatch.setitem(CachePrefetcher.__init__.__kwdefaults__, "ahead", 30 * 4096)
     with loader(server.url, cache=tmp_path, prefetch=1) as remote:
@@ -126,13 +116,8 @@ def test_the_first_batch_comes_before_the_whole_dataset_is_fetched(
     ("faults", "corrupt"), [(("drop", "refuse"), {}), ((), {SHARD: 3, "index.arrow": 1})]
 )
 def test_dropped_connections_and_damaged_answers_change_no_batch(
-    source: Path,
-    tmp_path: Path,
-    serve: Callable[[Path], Any],
-    faults: tuple[str, ...],
-    corrupt: dict[str, int],
+    source: Path, tmp_path: Path, server: Any, faults: tuple[str, ...], corrupt: dict[str, int]
 ) -> None:
-    server = serve(source)
     server.faults, server.corrupt = faults, dict(corrupt)
     with loader(source) as local, loader(server.url, cache=tmp_path) as remote:
         assert received(remote) == received(local)
@@ -140,10 +125,7 @@ def test_dropped_connections_and_damaged_answers_change_no_batch(
 
 
 @pytest.mark.filterwarnings("ignore:a bad sample was")
-def test_a_sample_that_is_damaged_on_the_server_is_a_bad_sample(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
-) -> None:
-    server = serve(source)
+def test_a_sample_that_is_damaged_on_the_server_is_a_bad_sample(tmp_path: Path, server: Any) -> None:
     server.corrupt = {SHARD: 10**6}
     with (
         loader(server.url, cache=tmp_path / "a") as remote,
@@ -158,12 +140,8 @@ def test_a_sample_that_is_damaged_on_the_server_is_a_bad_sample(
 
 
 def test_a_dead_server_is_an_error_and_the_loader_goes_on_when_it_is_back(
-    source: Path,
-    tmp_path: Path,
-    serve: Callable[[Path], Any],
-    new_threads: Callable[[str], list[threading.Thread]],
+    source: Path, tmp_path: Path, server: Any, new_threads: Callable[[str], list[threading.Thread]]
 ) -> None:
-    server = serve(source)
     with loader(server.url, cache=tmp_path) as remote:
         server.closed.set()
         with pytest.raises(StorageError, match="cannot be read") as caught:
@@ -216,8 +194,7 @@ print(json.dumps(epochs))
     assert servers[None].count("index.arrow") == 1
 
 
-def test_wrong_arguments_are_refused(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
-    server = serve(source)
+def test_wrong_arguments_are_refused(source: Path, tmp_path: Path, server: Any) -> None:
     with pytest.raises(ConfigError, match="a loader reads local files") as caught:
         loader(server.url)
     assert caught.value.path == server.url
@@ -231,9 +208,9 @@ def test_wrong_arguments_are_refused(source: Path, tmp_path: Path, serve: Callab
 
 
 def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server, file = serve(source), tmp_path / "file"
+    file = tmp_path / "file"
     file.touch()
     with pytest.raises(WriteError, match="the cache cannot be written: Not a directory") as caught:
         loader(server.url, cache=file)
@@ -259,10 +236,7 @@ def test_a_dataset_at_a_path_can_be_cached_too(source: Path, tmp_path: Path) -> 
         assert repr(remote.dataset).startswith(f"<Dataset '{source}'")
 
 
-def test_requests_grow_longer_when_blocks_are_read_in_order(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
-) -> None:
-    server = serve(source)
+def test_requests_grow_longer_when_blocks_are_read_in_order(tmp_path: Path, server: Any) -> None:
     prefetcher = CachePrefetcher(stoker.open(server.url, cache=tmp_path))
     cached_epoch = prefetcher.begin(lambda: map(BatchReads, np.split(np.arange(156), 39)))
     for _ in range(39):

@@ -21,7 +21,7 @@ PHOTOS = Path(__file__).parents[3] / "examples" / "photos"
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two datasets of the same 156 small photographs in different orders."""
     folder = tmp_path_factory.mktemp("sources")
     for name, seed in (("a", 0), ("b", 1)):
@@ -44,11 +44,10 @@ def check_same(local: Any, remote: Any, **options: Any) -> None:
 
 @pytest.mark.parametrize("size", [None, "200KB"])
 def test_a_selection_fetches_only_the_blocks_that_it_needs(
-    sources: Path, tmp_path: Path, serve: Callable[[Path], Any], size: str | None
+    source: Path, tmp_path: Path, server: Any, size: str | None
 ) -> None:
-    server = serve(sources)
     whole = stoker.open(f"{server.url}/a", cache=tmp_path, cache_size=size)
-    local = stoker.open(sources / "a")
+    local = stoker.open(source / "a")
     assert repr(whole.select("label == 1")).startswith(f"<Dataset '{server.url}/a'")
     assert not server.count(".tfrecord")
     check_same(local.select("label == 1"), whole.select("label == 1"))
@@ -58,12 +57,9 @@ def test_a_selection_fetches_only_the_blocks_that_it_needs(
     assert server.count("index.arrow") == 1
 
 
-def test_two_loaders_share_a_cache_at_the_same_time(
-    sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
-) -> None:
-    server = serve(sources)
+def test_two_loaders_share_a_cache_at_the_same_time(source: Path, tmp_path: Path, server: Any) -> None:
     local, whole = (
-        stoker.open(sources / "a"),
+        stoker.open(source / "a"),
         stoker.open(f"{server.url}/a", cache=tmp_path, cache_size="100KB"),
     )
     with loader(whole.split(0.5)[0]) as first, loader(whole.split(0.5)[1]) as second:
@@ -78,24 +74,22 @@ def test_two_loaders_share_a_cache_at_the_same_time(
 
 
 def test_a_mixture_of_remote_datasets_has_the_batches_of_a_local_one(
-    sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
+    source: Path, tmp_path: Path, server: Any
 ) -> None:
-    server = serve(sources)
 
     def mixed(a: stoker.Dataset, b: stoker.Dataset) -> stoker.Mixture:
-        return stoker.mix([(a, 0.5), (b.select(np.arange(40, 100)), 0.3), (sources / "b", 0.2)], samples=200)
+        return stoker.mix([(a, 0.5), (b.select(np.arange(40, 100)), 0.3), (source / "b", 0.2)], samples=200)
 
     remote = [stoker.open(f"{server.url}/{name}", cache=tmp_path, cache_size="300KB") for name in "ab"]
-    check_same(mixed(*(stoker.open(sources / name) for name in "ab")), mixed(*remote))
-    check_same(stoker.mix([(sources / "a", 1)]), stoker.mix([(remote[0], 1)]), batch_size=3, last_batch="pad")
+    check_same(mixed(*(stoker.open(source / name) for name in "ab")), mixed(*remote))
+    check_same(stoker.mix([(source / "a", 1)]), stoker.mix([(remote[0], 1)]), batch_size=3, last_batch="pad")
 
 
 def test_samples_are_read_within_the_size_of_the_cache_which_closes_its_files(
-    sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
+    source: Path, tmp_path: Path, server: Any
 ) -> None:
-    server = serve(sources)
     local, remote = (
-        stoker.open(sources / "a"),
+        stoker.open(source / "a"),
         stoker.open(f"{server.url}/a", cache=tmp_path, cache_size="64KB"),
     )
     server.corrupt = {shard.name: 2 for shard in local.manifest.shards}
@@ -114,10 +108,7 @@ def descriptors() -> set[Path]:
     return {descriptor.resolve() for descriptor in Path("/proc/self/fd").iterdir()}
 
 
-def test_reading_a_sample_that_is_damaged_on_the_server_is_an_error(
-    sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
-) -> None:
-    server = serve(sources)
+def test_reading_a_sample_that_is_damaged_on_the_server_is_an_error(tmp_path: Path, server: Any) -> None:
     remote = stoker.open(f"{server.url}/a", cache=tmp_path)
     server.corrupt = dict.fromkeys([shard.name for shard in remote.manifest.shards], 10**6)
     damaged = [position for position in range(0, 156, 5) if not is_intact(remote, position)]
@@ -136,17 +127,16 @@ def is_intact(dataset: stoker.Dataset, position: int) -> bool:
     return True
 
 
-def test_wrong_arguments_are_refused(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
-    server = serve(sources)
+def test_wrong_arguments_are_refused(source: Path, tmp_path: Path, server: Any) -> None:
     with pytest.raises(ConfigError, match="cache_size needs cache"):
-        stoker.open(sources / "a", cache_size="1GB")
+        stoker.open(source / "a", cache_size="1GB")
     with pytest.raises(ConfigError, match="cache_size must be a number of bytes"):
         stoker.open(f"{server.url}/a", cache=tmp_path, cache_size="much")
     with pytest.raises(DatasetError, match="at a URL, not on a disk") as caught:
         stoker.mix([(f"{server.url}/a", 1)])
     assert "cache=" in str(caught.value)
     with pytest.raises(ConfigError, match=r"stoker\.open\(url, cache="):
-        loader(stoker.open(sources / "a"), cache=tmp_path)
+        loader(stoker.open(source / "a"), cache=tmp_path)
 
 
 def test_selections_and_mixtures_of_text_have_the_batches_of_local_ones(

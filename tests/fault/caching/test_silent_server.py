@@ -20,16 +20,14 @@ from stoker.pipeline.caching.read_ahead import CachedEpoch
 
 @pytest.mark.parametrize("end", ["close", "break", "drop"])
 def test_ending_does_not_wait_for_a_silent_server(
-    source: Path,
     tmp_path: Path,
-    serve: Callable[[Path], Any],
+    server: Any,
     new_threads: Callable[[str], list[threading.Thread]],
     end: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Users choose no limit; the default is shorter than a busy machine may need.
     monkeypatch.setattr(file_system, "_SILENT_SECONDS", 300.0)
-    server = serve(source)
     remote = loader(server.url, cache=tmp_path)
     server.held.clear()
     batches = iter(remote)
@@ -53,10 +51,7 @@ def test_ending_does_not_wait_for_a_silent_server(
     wait_until(lambda: state.resolve() not in {path.resolve() for path in Path("/proc/self/fd").iterdir()})
 
 
-def test_the_interpreter_ends_without_waiting_for_a_silent_server(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
-) -> None:
-    server = serve(source)
+def test_the_interpreter_ends_without_waiting_for_a_silent_server(tmp_path: Path, server: Any) -> None:
     code = """
 import sys, stoker
 from stoker.augment import CenterCrop, Resize
