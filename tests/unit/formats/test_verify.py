@@ -31,6 +31,11 @@ from stoker.formats.verify import Problem
 Make = Callable[..., Path]
 
 
+@pytest.fixture
+def folder(make_dataset: Make) -> Path:
+    return make_dataset()
+
+
 @contextmanager
 def changed_manifest(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the manifest of a dataset as JSON, and write it with the changes of the block."""
@@ -56,11 +61,11 @@ def test_a_sound_dataset_has_no_problems(make_dataset: Make, container: str, num
 
 
 def test_an_image_that_decodes_to_another_size_than_its_header_says_is_found(
-    make_dataset: Make, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No decoder of a codec does this today: each of them takes the size from the header.
     monkeypatch.setattr(payloads, "decode_rgb", lambda *_: np.zeros((7, 9, 3), np.uint8))
-    report = stoker.verify(make_dataset(), decode=True)
+    report = stoker.verify(folder, decode=True)
     assert len(report.problems) == 6
     assert "the decoded image is 9 x 7, not" in report.problems[0].message
 
@@ -129,8 +134,7 @@ def test_decoding_finds_payloads_that_are_no_images(
         ("orientation", 3, "the image is 16 x 12, not as the index says"),
     ],
 )
-def test_a_wrong_value_in_the_index_is_found(make_dataset: Make, name: str, value: int, message: str) -> None:
-    folder = make_dataset()
+def test_a_wrong_value_in_the_index_is_found(folder: Path, name: str, value: int, message: str) -> None:
     values = stoker.open(folder).column(name).astype(np.int64)
     values[3] = value
     rewrite_index(folder, **{name: values})
@@ -144,8 +148,7 @@ def test_a_wrong_value_in_the_index_is_found(make_dataset: Make, name: str, valu
         assert stoker.open(folder).error(3, "bad").shard == f"number {value}"
 
 
-def test_a_damaged_or_missing_index_is_a_problem(make_dataset: Make) -> None:
-    folder = make_dataset()
+def test_a_damaged_or_missing_index_is_a_problem(folder: Path) -> None:
     data = bytearray((folder / INDEX_NAME).read_bytes())
     data[100] ^= 255
     (folder / INDEX_NAME).write_bytes(data)
@@ -158,8 +161,7 @@ def test_a_damaged_or_missing_index_is_a_problem(make_dataset: Make) -> None:
     assert "missing" in stoker.verify(folder).problems[0].message
 
 
-def test_a_problem_of_a_sample_whose_key_is_damaged_names_no_key(make_dataset: Make) -> None:
-    folder = make_dataset()
+def test_a_problem_of_a_sample_whose_key_is_damaged_names_no_key(folder: Path) -> None:
     data = (folder / INDEX_NAME).read_bytes()
     starts, damaged = np.arange(0, 14, 2), np.array([0, 2, 4, 600, 8, 10, 12])  # of k0 to k5
     assert data.count(starts.tobytes()) == 1
@@ -172,9 +174,8 @@ def test_a_problem_of_a_sample_whose_key_is_damaged_names_no_key(make_dataset: M
 
 
 def test_a_wrong_digest_of_a_large_index_is_found_though_the_dataset_can_be_opened(
-    make_dataset: Make, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = make_dataset()
     # Opening does not compute the digest of an index of more than 64 MiB.
     monkeypatch.setattr("stoker.formats.dataset.index._SMALL_INDEX", 0)
     with changed_manifest(folder) as manifest:
@@ -185,13 +186,10 @@ def test_a_wrong_digest_of_a_large_index_is_found_though_the_dataset_can_be_open
     assert (report.samples, report.found) == (6, 1)
 
 
-def test_files_that_cannot_be_read_are_in_the_report(
-    make_dataset: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_cannot_be_read_are_in_the_report(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(path: Path) -> str:
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
-    folder = make_dataset()
     # A disk that fails cannot be had in a test.
     monkeypatch.setattr("stoker.formats.verify.file_digest", fail)
     problems = stoker.verify(folder).problems
@@ -273,8 +271,7 @@ def test_two_names_of_one_label_in_the_records_of_external_shards_are_found(
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one label", "lists of labels"])
-def test_a_label_that_is_not_a_class_is_found(make_dataset: Make, several: bool) -> None:
-    folder = make_dataset()
+def test_a_label_that_is_not_a_class_is_found(folder: Path, several: bool) -> None:
     classes = stoker.open(folder).num_classes
     labels = [0, classes, 0, -1, 0, 0]
     column = ListColumn.of_counts([1, 1, 0, 2, 1, 1], np.array(labels)).to_arrow()

@@ -21,6 +21,11 @@ from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 Make = Callable[..., Path]
 
 
+@pytest.fixture
+def folder(make_dataset: Make) -> Path:
+    return make_dataset()
+
+
 @pytest.mark.parametrize("container", writable())
 def test_a_dataset_has_all_that_was_written(
     make_dataset: Make, make_jpeg: Callable[..., bytes], container: str
@@ -67,8 +72,8 @@ def test_columns_of_objects_that_no_conversion_writes_are_refused(
         assert message in str(stoker.verify(folder).problems[0])
 
 
-def test_a_path_without_a_dataset_is_refused_with_the_next_step(make_dataset: Make, tmp_path: Path) -> None:
-    folder, shard, unfinished = make_dataset(), tmp_path / "train.tfrecord", tmp_path / "unfinished"
+def test_a_path_without_a_dataset_is_refused_with_the_next_step(folder: Path, tmp_path: Path) -> None:
+    shard, unfinished = tmp_path / "train.tfrecord", tmp_path / "unfinished"
     shard.write_bytes(b"")
     (unfinished / ".stoker-convert").mkdir(parents=True)
     (tmp_path / "empty").mkdir()
@@ -110,9 +115,9 @@ def test_a_shard_that_is_missing_or_has_another_size_is_refused(make_dataset: Ma
     ],
 )
 def test_an_index_that_the_manifest_does_not_describe_is_refused(
-    make_dataset: Make, change: Callable[[bytes], bytes | None], message: str
+    folder: Path, change: Callable[[bytes], bytes | None], message: str
 ) -> None:
-    index = make_dataset() / INDEX_NAME
+    index = folder / INDEX_NAME
     changed = change(index.read_bytes())
     index.unlink() if changed is None else index.write_bytes(changed)
     with pytest.raises(StaleIndexError, match=message):
@@ -122,9 +127,8 @@ def test_an_index_that_the_manifest_does_not_describe_is_refused(
 @pytest.mark.parametrize("name", [MANIFEST_NAME, INDEX_NAME, "shard-00001-of-00002.tfrecord"])
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_a_pipe_or_a_folder_instead_of_a_file_does_not_block(
-    make_dataset: Make, name: str, make: Callable[[Path], None]
+    folder: Path, name: str, make: Callable[[Path], None]
 ) -> None:
-    folder = make_dataset()
     (folder / name).unlink()
     make(folder / name)
     with pytest.raises(DatasetError, match=r"missing|not a dataset"):
@@ -144,8 +148,7 @@ def test_a_flipped_bit_names_shard_record_and_key(make_dataset: Make, container:
     assert dataset.read(5)
 
 
-def test_an_index_of_images_without_heights_is_refused(make_dataset: Make) -> None:
-    folder = make_dataset()
+def test_an_index_of_images_without_heights_is_refused(folder: Path) -> None:
     rewrite_index(folder, height=None)
     with pytest.raises(StaleIndexError, match="lacks the columns"):
         stoker.open(folder)
@@ -154,13 +157,8 @@ def test_an_index_of_images_without_heights_is_refused(make_dataset: Make) -> No
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize(("column", "value"), [("height", 0), ("width", -4)])
 def test_an_image_without_pixels_is_refused(
-    make_dataset: Make,
-    monkeypatch: pytest.MonkeyPatch,
-    small: bool,
-    column: str,
-    value: int,
+    folder: Path, monkeypatch: pytest.MonkeyPatch, small: bool, column: str, value: int
 ) -> None:
-    folder = make_dataset()
     sizes = stoker.open(folder).column(column).copy()
     sizes[3] = value
     rewrite_index(folder, **{column: sizes})

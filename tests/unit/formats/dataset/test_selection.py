@@ -150,16 +150,14 @@ def test_a_damaged_column_of_texts_is_found_before_it_is_read(index: Index) -> N
     assert matching(damaged, "label < 3").sum() == (LABELS < 3).sum()
 
 
-def test_a_condition_chooses_from_a_selection(make_dataset: Callable[..., Path]) -> None:
-    dataset = stoker.open(make_dataset())
+def test_a_condition_chooses_from_a_selection(dataset: stoker.Dataset) -> None:
     assert dataset.select([5, 3, 3, 0]).select("label == 0").rows.tolist() == [3, 3, 0]
     assert dataset.select("label == 0").fingerprint == dataset.select(dataset.labels == 0).fingerprint
     assert dataset.select(pc.field("label") > 0).rows.tolist() == [1, 2, 4, 5]
     assert len(dataset.select("label > 7")) == 0
 
 
-def test_classes_are_chosen_by_their_names(make_dataset: Callable[..., Path]) -> None:
-    dataset = stoker.open(make_dataset())
+def test_classes_are_chosen_by_their_names(dataset: stoker.Dataset) -> None:
     assert dataset.select(classes=["eel", "cat"]).labels.tolist() == [0, 2, 0, 2]
     assert dataset.select(classes="dog").labels.tolist() == [1, 1]
     assert dataset.select("height > 0", classes=["dog"]).keys([0, 1]) == ["k1", "k4"]
@@ -184,10 +182,10 @@ def test_one_of_several_labels_is_enough(pack_images: Callable[..., Path], make_
     ],
 )
 def test_a_name_in_a_condition_is_answered_with_classes(
-    make_dataset: Callable[..., Path], which: str, hint: str
+    dataset: stoker.Dataset, which: str, hint: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        stoker.open(make_dataset()).select(which)
+        dataset.select(which)
     assert hint in str(caught.value.hint)
 
 
@@ -311,9 +309,8 @@ Make = Callable[..., Path]
 
 
 def test_a_selection_by_mask_or_position_reads_its_samples_alone(
-    make_dataset: Make, make_jpeg: Callable[..., bytes]
+    dataset: stoker.Dataset, make_jpeg: Callable[..., bytes]
 ) -> None:
-    dataset = stoker.open(make_dataset())
     dogs = dataset.select(dataset.labels == 1)
     assert dogs.rows.tolist() == [1, 4]
     assert dogs.labels.tolist() == [1, 1]
@@ -356,8 +353,7 @@ def test_the_key_of_a_sample_decides_its_split(make_dataset: Make) -> None:
     assert [len(part) for part in dataset.split(0.0)] == [0, 2000]
 
 
-def test_a_selection_is_distinct_unless_a_sample_repeats(make_dataset: Make) -> None:
-    dataset = stoker.open(make_dataset())
+def test_a_selection_is_distinct_unless_a_sample_repeats(dataset: stoker.Dataset) -> None:
     assert all(dataset.select(which).is_distinct for which in ([], [1, 2, 4], [4, 1, 2]))
     assert not any(dataset.select(which).is_distinct for which in ([1, 1], [1, 4, 1]))
 
