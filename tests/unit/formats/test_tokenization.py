@@ -28,7 +28,7 @@ from stoker.formats.tokenization import (
 TEXTS = ["b b b a a", "", "c a", "b d naïve"]
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
-pytest.importorskip("tokenizers")
+tokenizers = pytest.importorskip("tokenizers")
 
 
 @given(st.lists(st.text(max_size=9), max_size=5))
@@ -40,8 +40,6 @@ def test_byte_tokens_are_those_of_utf8(texts: list[str]) -> None:
 
 
 def test_a_tokenizer_of_a_file_neither_pads_nor_truncates(tmp_path: Path) -> None:
-    import tokenizers
-
     padded = tokenizers.Tokenizer.from_file(str(write_words(tmp_path / "t.json", ("a", "b"))))
     padded.enable_padding(pad_id=3, pad_token="[EOS]", length=6)
     padded.enable_truncation(2)
@@ -105,77 +103,56 @@ def test_bos_begins_and_eos_ends_each_sequence_even_one_that_is_truncated(
     assert summary.skipped == {"no tokens": 1}  # an empty text does not become a lone token
     expected = [[*[257] * bos, *ids, *[258] * eos] for ids in ids_of(tmp_path / "plain")]
     assert ids_of(tmp_path / "d") == expected
-    loader = stoker.TextLoader(
-        tmp_path / "d",
-        batch_size=1,
-        buckets=None,
-        columns=("input_ids",),
-        max_length=stoker.MaxLength(4, too_long="truncate"),
-    )
+    options: dict[str, Any] = {"batch_size": 1, "buckets": None, "columns": ("input_ids",)}
+    shorten = stoker.MaxLength(4, too_long="truncate")
+    loader = stoker.TextLoader(tmp_path / "d", max_length=shorten, **options)
     cut = [ids if len(ids) <= 4 else [*ids[: 4 - eos], *ids[len(ids) - eos :]] for ids in expected]
     assert [batch.input_ids[0].tolist() for batch in loader] == cut
 
 
 def test_eos_after_a_trained_field_is_trained_and_bos_is_not(tmp_path: Path) -> None:
     pairs = [{"q": "one ", "a": "two"}, {"q": "three", "a": " four five"}]
-    stoker.convert_text(
-        pairs,
-        tmp_path / "d",
-        fields=["q", "a"],
-        eos=True,
-        bos=True,
-        tokenizer=WORDS,
-        training=stoker.Training(train_on="a"),
-    )
+    options = {"fields": ["q", "a"], "eos": True, "bos": True, "tokenizer": WORDS, "train_on": "a"}
+    stoker.convert_text(pairs, tmp_path / "d", **text_options(options))
     (batch,) = stoker.TextLoader(tmp_path / "d", batch_size=2, buckets=None, columns=("labels",))
     ids = ids_of(tmp_path / "d")
     assert batch.labels.tolist() == [[-100, -100, *ids[0][2:], -100], [-100, -100, *ids[1][2:]]]
 
 
 def test_the_settings_beside_a_tokenizer_name_its_tokens(tmp_path: Path) -> None:
-    file = tmp_path / "tokenizer.json"
+    file, settings = tmp_path / "tokenizer.json", tmp_path / "tokenizer_config.json"
     file.write_bytes((FOLDER / "tokenizer.json").read_bytes())
     with pytest.raises(ConfigError, match="no token for eos"):
         stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer=file, eos=True)
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": {"content": "<|im_end|>"}}))
+    settings.write_text("{")
+    with pytest.raises(SourceError, match="settings cannot be read"):
+        stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer=file, eos=True)
+    settings.write_text(json.dumps({"eos_token": {"content": "<|im_end|>"}}))
     stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer=file, eos=True)
     assert {ids[-1] for ids in ids_of(tmp_path / "d")} == {2}
-
-
-def test_damaged_settings_beside_a_tokenizer_are_named(tmp_path: Path) -> None:
-    (tmp_path / "tokenizer.json").write_bytes((FOLDER / "tokenizer.json").read_bytes())
-    (tmp_path / "tokenizer_config.json").write_text("{")
-    with pytest.raises(SourceError, match="settings cannot be read"):
-        stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer=tmp_path / "tokenizer.json", eos=True)
 
 
 IDS = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "word": 3}
 
 
-def processors() -> dict[str, Any]:
-    """Post-processors by name, and None."""
-    from tokenizers import processors as package
-
-    sep, cls = ("[SEP]", 2), ("[CLS]", 1)
-    around = package.TemplateProcessing(single="[CLS] $A [SEP] [SEP]", special_tokens=[cls, sep])
-    return {
-        "none": None,
-        "bytes": package.ByteLevel(),
-        "template": around,
-        "opening": package.TemplateProcessing(single="[CLS] $A", special_tokens=[cls]),
-        "bert": package.BertProcessing(sep, cls),
-        "roberta": package.RobertaProcessing(sep, cls),
-        "sequence": package.Sequence([package.ByteLevel(), around]),
-    }
+SEP, CLS = ("[SEP]", 2), ("[CLS]", 1)
+AROUND = tokenizers.processors.TemplateProcessing(single="[CLS] $A [SEP] [SEP]", special_tokens=[CLS, SEP])
+PROCESSORS = {
+    "none": None,
+    "bytes": tokenizers.processors.ByteLevel(),
+    "template": AROUND,
+    "opening": tokenizers.processors.TemplateProcessing(single="[CLS] $A", special_tokens=[CLS]),
+    "bert": tokenizers.processors.BertProcessing(SEP, CLS),
+    "roberta": tokenizers.processors.RobertaProcessing(SEP, CLS),
+    "sequence": tokenizers.processors.Sequence([tokenizers.processors.ByteLevel(), AROUND]),
+}
 
 
-@pytest.mark.parametrize("name", ["none", "bytes", "template", "opening", "bert", "roberta", "sequence"])
+@pytest.mark.parametrize("name", PROCESSORS)
 def test_the_counts_are_those_of_the_tokens_that_the_tokenizer_adds(name: str) -> None:
-    import tokenizers
-
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(IDS, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    if processor := processors()[name]:
+    if processor := PROCESSORS[name]:
         tokenizer.post_processor = processor
     ids = tokenizer.encode("word").ids
     opening = ids.index(IDS["word"])
@@ -187,34 +164,27 @@ SPACED = {"[CLS]": 0, "\u0120play": 1, "ing": 2}
 UNIGRAM = [("[CLS]", 0.0), ("\u2581play", -1.0), ("ing", -2.0)]
 
 
-def word_parts() -> dict[str, tuple[Any, Any, list[bool] | None]]:
-    """Models, pre-tokenizers, and the ids that continue a word."""
-    from tokenizers import models
-    from tokenizers import pre_tokenizers as before
-
-    spaced = models.BPE(SPACED, [])
-    return {
-        "WordPiece": (models.WordPiece(PIECES, unk_token="[CLS]"), None, [False, False, True]),
-        "ByteLevel": (spaced, before.ByteLevel(), [True, False, True]),
-        "Metaspace": (models.Unigram(UNIGRAM, 0), before.Metaspace(), [True, False, True]),
-        "Sequence": (
-            models.Unigram(UNIGRAM, 0),
-            before.Sequence([before.WhitespaceSplit(), before.Metaspace()]),
-            [True, False, True],
-        ),
-        "WordLevel": (models.WordLevel(PIECES, unk_token="[CLS]"), before.Whitespace(), [False] * 3),
-        "BPE alone": (spaced, None, None),
-        "BPE of words": (spaced, before.Whitespace(), None),
-    }
+models, before = tokenizers.models, tokenizers.pre_tokenizers
+UNIGRAMS, SPACED_BPE = models.Unigram(UNIGRAM, 0), models.BPE(SPACED, [])
+# Models, pre-tokenizers, and whether each id continues a word
+WORD_PARTS: dict[str, tuple[Any, Any, list[bool] | None]] = {
+    "WordPiece": (models.WordPiece(PIECES, unk_token="[CLS]"), None, [False, False, True]),
+    "ByteLevel": (SPACED_BPE, before.ByteLevel(), [True, False, True]),
+    "Metaspace": (UNIGRAMS, before.Metaspace(), [True, False, True]),
+    "Sequence": (
+        UNIGRAMS,
+        before.Sequence([before.WhitespaceSplit(), before.Metaspace()]),
+        [True, False, True],
+    ),
+    "WordLevel": (models.WordLevel(PIECES, unk_token="[CLS]"), before.Whitespace(), [False] * 3),
+    "BPE alone": (SPACED_BPE, None, None),
+    "BPE of words": (SPACED_BPE, before.Whitespace(), None),
+}
 
 
-@pytest.mark.parametrize(
-    "name", ["WordPiece", "ByteLevel", "Metaspace", "Sequence", "WordLevel", "BPE alone", "BPE of words"]
-)
+@pytest.mark.parametrize("name", WORD_PARTS)
 def test_continuations_follow_the_kind_of_tokenizer(name: str) -> None:
-    import tokenizers
-
-    model, pre_tokenizer, expected = word_parts()[name]
+    model, pre_tokenizer, expected = WORD_PARTS[name]
     tokenizer = tokenizers.Tokenizer(model)
     if pre_tokenizer is not None:
         tokenizer.pre_tokenizer = pre_tokenizer

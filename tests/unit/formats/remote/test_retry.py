@@ -74,17 +74,29 @@ def test_a_failing_server_is_retried_for_about_a_minute(
     assert all(0.05 * 2**i <= seconds < 0.15 * 2**i for i, seconds in enumerate(waits.seconds))
 
 
-def test_a_server_that_recovers_before_the_last_try_is_read_and_permanent_errors_are_raised_at_once(
-    store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("every_event")
+def test_a_server_that_recovers_before_the_last_try_is_read_and_each_retry_is_logged(
+    store: Store,
+    waits: Waits,
+    memory: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     fail(monkeypatch, memory, StatusError(503), 9)
     assert store.read("file") == b"content"
     assert len(waits.seconds) == 9
-    waits.seconds.clear()
-    for error in (StatusError(403), PermissionError("not yours")):
-        fail(monkeypatch, memory, error, 1)
-        with pytest.raises(StorageError):
-            store.read("file")
+    assert {(record.name, record.levelname) for record in caplog.records} == {("stoker.storage", "WARNING")}
+    failed = "memory://bucket/file: being read failed (status 503)"
+    assert caplog.messages == [f"{failed}; try {number} of 10 follows" for number in range(2, 11)]
+
+
+@pytest.mark.parametrize("error", [StatusError(403), PermissionError("not yours")])
+def test_a_permanent_error_is_raised_at_once(
+    store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    fail(monkeypatch, memory, error, 1)
+    with pytest.raises(StorageError):
+        store.read("file")
     assert not waits.seconds
 
 
@@ -102,19 +114,6 @@ def test_a_refused_connection_is_retried_longer_if_the_server_has_answered_befor
     with pytest.raises(StorageError, match="refused"):
         store.read("file")
     assert len(waits.seconds) == 9
-
-
-@pytest.mark.usefixtures("every_event")
-def test_each_retry_is_logged(
-    store: Store, memory: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    fail(monkeypatch, memory, StatusError(503), 2)
-    assert store.read("file") == b"content"
-    assert [(record.name, record.levelname) for record in caplog.records] == [
-        ("stoker.storage", "WARNING")
-    ] * 2
-    failed = "memory://bucket/file: being read failed (status 503)"
-    assert caplog.messages == [f"{failed}; try {number} of 10 follows" for number in (2, 3)]
 
 
 @pytest.mark.parametrize(
