@@ -165,7 +165,8 @@ class ImagePlan:
             size, image_size = _padded(state, self.pad_to_multiple_of)
         params = state.finished(size, image_size, self.canvas, self.erase_values)
         if self.form.mean is not None:
-            mean = stretched_mean(params, self.form.mean, self.form.scale, height, width)
+            stored = np.column_stack((height, width))
+            mean = stretched_mean(params, self.form.mean, self.form.scale, stored)
             params = replace(params, mean_image=mean)
         return replace(params, channels=_channels(state, self.form)) if self.deep else params
 

@@ -22,7 +22,6 @@ from stoker.types import Size
 
 from .geometry.boxes import Objects
 from .params import (
-    WHOLE,
     WHOLE_SHARE,
     Border,
     Channels,
@@ -41,8 +40,8 @@ from .steps import Affine, Step
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
+Share = npt.NDArray[np.int32]
 
 GREY = np.array([0.2989, 0.587, 0.114])
 """Weights of R, G and B in grey: torchvision's, ITU-R BT.601, rounded."""
@@ -62,27 +61,23 @@ class _Samples:
 
     leading: ClassVar[frozenset[str]] = frozenset()
 
-    def take(self: S, rows: Rows) -> S:
+    def take(self: S, rows: Int) -> S:
         """The samples at ``rows``, (M,)."""
-        taken = {name: array[self._index(name, rows)] for name, array in _arrays(self).items()}
-        return replace(self, **taken)
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return replace(self, **{name: array[self._index(name, rows)] for name, array in arrays.items()})
 
-    def put(self: S, rows: Rows, taken: S) -> None:
+    def put(self: S, rows: Int, taken: S) -> None:
         """Replace the samples at ``rows`` by ``taken``; flags that either has set hold for both."""
-        for name, part in _arrays(taken).items():
-            array = getattr(self, name).copy()
-            array[self._index(name, rows)] = part
-            setattr(self, name, array)
         for name, value in vars(taken).items():
-            if isinstance(value, (bool, frozenset)):
+            if isinstance(value, np.ndarray):
+                array = getattr(self, name).copy()
+                array[self._index(name, rows)] = value
+                setattr(self, name, array)
+            elif isinstance(value, (bool, frozenset)):
                 setattr(self, name, getattr(self, name) | value)
 
-    def _index(self, name: str, rows: Rows) -> Any:
+    def _index(self, name: str, rows: Int) -> Any:
         return rows if name in self.leading else (..., rows)
-
-
-def _arrays(state: _Samples) -> dict[str, npt.NDArray[Any]]:
-    return {name: value for name, value in vars(state).items() if isinstance(value, np.ndarray)}
 
 
 @dataclass(kw_only=True)
@@ -93,14 +88,15 @@ class GeometryState(_Samples):
     resized image is exact where torchvision would resample twice.
     """
 
-    size: Int  # (2, N) int64, height and width of the images, pixels
-    start: Float  # (2, N) float64, where the image's top left corner lies in the source, pixels
-    # (2, N) float64, its bottom right corner. Both lie outside of the content where it was padded
+    size: Int  # (2, N), height and width of the images, pixels
+    # (2, N), where the image's top left and bottom right corners lie in the source, pixels: outside of the
+    # content where it was padded
+    start: Float
     stop: Float
-    content_start: Float  # (2, N) float64, the part of the source that is still seen: top left corner
-    content_stop: Float  # (2, N) float64, bottom right corner
-    limit_start: Float  # (2, N) float64, integers: the part of the source that resampling may read
-    limit_stop: Float  # (2, N) float64, integers
+    content_start: Float  # (2, N), corners of the part of the source that is still seen
+    content_stop: Float
+    limit_start: Float  # (2, N), integers: corners of the part of the source that resampling may read
+    limit_stop: Float
     flip: Bool  # (2, N), whether the image is mirrored vertically and horizontally, after all the rest
     # (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear
     interpolation: npt.NDArray[np.uint8] | None = None
@@ -109,19 +105,20 @@ class GeometryState(_Samples):
 
     @classmethod
     def of(cls, size: Int) -> GeometryState:
-        """Images as they come, of heights and widths, (2, N) int64, pixels."""
+        """Images as they come, of heights and widths, (2, N), pixels."""
+        zero, whole = np.zeros(size.shape), size.astype(np.float64)
         return cls(
             size=size,
-            start=np.zeros(size.shape),
-            stop=size.astype(np.float64),
-            content_start=np.zeros(size.shape),
-            content_stop=size.astype(np.float64),
-            limit_start=np.zeros(size.shape),
-            limit_stop=size.astype(np.float64),
+            start=zero,
+            stop=whole,
+            content_start=zero.copy(),
+            content_stop=whole.copy(),
+            limit_start=zero.copy(),
+            limit_stop=whole.copy(),
             flip=np.zeros(size.shape, np.bool_),
         )
 
-    def put(self, rows: Rows, taken: GeometryState) -> None:
+    def put(self, rows: Int, taken: GeometryState) -> None:
         if taken.interpolation is not None:
             self.interpolation = self.interpolations()
         super().put(rows, taken)
@@ -144,14 +141,13 @@ class GeometryState(_Samples):
         self.size = np.broadcast_to(size, self.size.shape)
 
     def map_to_output(self, size: Size, origin: Float, scale: Float, start: Float, stop: Float) -> None:
-        """Map whole sources to an output, which shows them from ``start`` to ``stop``."""
-        # origin (2, N), scale (N,), start (2, N), stop (2, N)
-        extent = self.size
+        """Map whole sources to an output, which shows them from ``start`` to ``stop``, (2, N) each."""
         output = np.array(size)[:, None]
         self.start, self.stop = -origin / scale, (output - origin) / scale
-        seen_start, seen_stop = ((edge.clip(0, output) - origin) / scale for edge in (start, stop))
-        self.content_start, self.content_stop = seen_start.clip(0, extent), seen_stop.clip(0, extent)
-        self.size = np.broadcast_to(output, extent.shape)
+        self.content_start, self.content_stop = (
+            ((edge.clip(0, output) - origin) / scale).clip(0, self.size) for edge in (start, stop)
+        )
+        self.size = np.broadcast_to(output, self.size.shape)
 
     def interpolations(self) -> npt.NDArray[np.uint8]:
         """The interpolation of each image, (N,)."""
@@ -188,20 +184,16 @@ class ObjectState(_Samples):
     """Objects of N images: their boxes, and which of them remain."""
 
     in_source: Objects | None  # Boxes of the objects in the source; None where they are not known
-    window_start: Float  # (2, N) float64, top left corner of a window in the source
-    window_stop: Float  # (2, N) float64, its bottom right corner
-    # Whether a transform restricts the window, even if it does so for no image of this batch
-    restricted: bool = False
+    window_start: Float  # (2, N), corners of a window in the source, in which the centre of an object remains
+    window_stop: Float
+    restricted: bool = False  # Whether a transform restricts the window, for any image of any batch
 
-    def take(self, rows: Rows) -> ObjectState:
+    def take(self, rows: Int) -> ObjectState:
         in_source = None if self.in_source is None else self.in_source.take(rows)
         return replace(super().take(rows), in_source=in_source)
 
     def seen(self, geometry: GeometryState) -> tuple[Float, Int]:
-        """Visible parts of the boxes, (M, 4) XYXY in the images as they are now, and their owners, ascending.
-
-        Boxes that are not visible, and objects that do not remain, are left out.
-        """
+        """Visible parts of remaining boxes, (M, 4) XYXY in the images as they are now; ascending owners."""
         if self.in_source is None:
             return np.zeros((0, 4)), np.zeros(0, np.int64)
         order = np.argsort(self.in_source.owner, kind="stable")
@@ -233,11 +225,11 @@ class PaddingState(_Samples):
     """Padding around N images that continues them."""
 
     mode: str  # How they are continued, one of ``MODES``
-    size: Int  # (2, N) int64, height and width of the padded images, pixels
-    tile: Int  # (2, N) int64, size of the image before it was padded: the tile that is continued
-    origin: Int  # (2, N) int64, the row and column with which the image begins, counted from the tile's first
+    size: Int  # (2, N), height and width of the padded images, pixels
+    tile: Int  # (2, N), size of the image before it was padded: the tile that is continued
+    origin: Int  # (2, N), the row and column with which the image begins, counted from the tile's first
 
-    def put(self, rows: Rows, taken: PaddingState) -> None:
+    def put(self, rows: Int, taken: PaddingState) -> None:
         if taken.mode != self.mode:
             raise ConfigError(
                 f"transforms have padding_mode={taken.mode!r} and {self.mode!r}",
@@ -297,24 +289,24 @@ def continued(padded: Int, extent: Int, mode: str) -> Int:
 class WarpState(_Samples):
     """Geometry of N images that is not along the axes, from the first warp on."""
 
-    size: Int  # (2, N) int64, height and width of the warped images, pixels
-    canvas: Int  # (2, N) int64, size of the canvas: the image before it was first warped
-    matrix: Float  # (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas
+    size: Int  # (2, N), height and width of the warped images, pixels
+    canvas: Int  # (2, N), size of the canvas: the image before it was first warped
+    matrix: Float  # (N, 3, 3), from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas
     only_nearest: Bool  # (N,), whether all warps of the sample so far were nearest
-    perspective: bool = False  # Whether ``matrix`` may be other than affine
-    may_pick: bool = False  # Whether some transform warps by nearest, even if no sample of this batch
-    direct: bool = False  # Whether the canvas has less detail than the images, so engines must not make it
+    # These three hold for any batch, and are fields of :class:`Warp`
+    perspective: bool = False
+    may_pick: bool = False  # Whether some transform warps by nearest
+    direct: bool = False
 
     leading: ClassVar[frozenset[str]] = frozenset({"matrix"})
 
     @classmethod
     def of(cls, size: Int) -> WarpState:
         """Images of ``size``, (2, N), that are not warped yet."""
-        n = size.shape[1]
-        matrix = np.tile(np.eye(3), (n, 1, 1))
-        return cls(size=size, canvas=size, matrix=matrix, only_nearest=np.ones(n, np.bool_))
+        matrix = np.tile(np.eye(3), (size.shape[1], 1, 1))
+        return cls(size=size, canvas=size, matrix=matrix, only_nearest=np.ones(len(matrix), np.bool_))
 
-    def put(self, rows: Rows, taken: WarpState) -> None:
+    def put(self, rows: Int, taken: WarpState) -> None:
         if np.any(self.canvas[:, rows] != taken.canvas):
             raise ConfigError(
                 "some images are warped in another size than the others have",
@@ -333,8 +325,7 @@ class WarpState(_Samples):
     def crop(self, origin: Int, size: Int) -> None:
         if np.any(origin < 0) or np.any(origin + size > self.size):
             raise ConfigError("a crop pads after a warp", hint="Move the padding before the warp.")
-        self._compose(_affine(1, 1, origin[1], origin[0]))
-        self.size = np.broadcast_to(size, self.size.shape)
+        self.cut(origin, size)
 
     def resize(self, size: Int, interpolation: Interpolation) -> None:
         scale = self.size / size
@@ -345,11 +336,10 @@ class WarpState(_Samples):
         sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
         self._compose(_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
 
-    def show_around_center(self, size: Int) -> None:
-        """Enlarge or cut the images around the same centre, to ``size``, (2, N)."""
-        margin = (self.size - size) / 2
-        self._compose(_affine(1, 1, margin[1], margin[0]))
-        self.size = size
+    def cut(self, origin: Int | Float, size: Int) -> None:
+        """Show ``size`` pixels from ``origin`` on, which may lie outside."""
+        self._compose(_affine(1, 1, origin[1], origin[0]))
+        self.size = np.broadcast_to(size, self.size.shape)
 
     def params(self, canvas: Size) -> Warp:
         """The warps as parameters, where all canvases have the size ``canvas``."""
@@ -372,32 +362,23 @@ def _affine(scale_x: Any, scale_y: Any, shift_x: Any, shift_y: Any) -> Float:
 
 
 @dataclass(kw_only=True)
-class ColorMap:
+class ColorMap(_Samples):
     """What happens to the colours of N images."""
 
-    # (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant, three for the
-    # mean RGB of the image
+    # (N, 3, 7), affine map of RGB in 0..255: three columns for the pixel, a constant, three for the mean RGB
     matrix: Float
-    # Whether ``matrix`` may add the mean RGB, even if it does so for no sample of this batch
-    uses_mean: bool = False
-    # Whether ``matrix`` may differ from the identity, even if it does so for no sample here
-    changed: bool = False
+    uses_mean: bool = False  # Whether ``matrix`` may add the mean RGB, for any sample of any batch
+    changed: bool = False  # Whether ``matrix`` may differ from the identity, likewise
     steps: list[Step] = field(default_factory=list)  # What happens to pixels before ``matrix``
 
-    @classmethod
-    def of(cls, n: int) -> ColorMap:
-        """Colours of ``n`` images as they come."""
-        return cls(matrix=np.tile(_UNCHANGED, (n, 1, 1)))
+    leading: ClassVar[frozenset[str]] = frozenset({"matrix"})
 
-    def take(self, rows: Rows) -> ColorMap:
+    def take(self, rows: Int) -> ColorMap:
         """The colours of the samples at ``rows``, without steps."""
-        return ColorMap(matrix=self.matrix[rows], uses_mean=self.uses_mean, changed=self.changed)
+        return replace(super().take(rows), steps=[])
 
-    def put(self, rows: Rows, taken: ColorMap) -> None:
-        """Give the samples at ``rows`` the colours ``taken``, and append the steps of ``taken``."""
-        self.matrix[rows] = taken.matrix
-        self.uses_mean |= taken.uses_mean
-        self.changed |= taken.changed
+    def put(self, rows: Int, taken: ColorMap) -> None:
+        super().put(rows, taken)
         self.steps += [step.spread(rows, len(self.matrix)) for step in taken.steps]
 
     def affine(self, matrix: Float) -> None:
@@ -466,13 +447,11 @@ class TransformState:
     padding: PaddingState | None = None  # What continues the images; None before such padding
     warp: WarpState | None = None  # Geometry that is not along the axes; None before the first warp
     fill_chosen: bool = False  # Whether :meth:`use_fill` has chosen a colour
-    # Name of a transform whose step depends on the size, so that no crop or resize may follow; empty for none
-    fixes_size: str = ""
-    # For each box that is overwritten at the end: origin and size, (2, N) int64 each, and the keys of its
-    # noise, (N,) uint64, or None
+    fixes_size: str = ""  # Name of a transform that no crop or resize may follow; empty for none
+    # Boxes that are overwritten at the end: origin and size, (2, N) each, and keys of noise, (N,), or None
     erased: list[tuple[Int, Int, Keys | None]] = field(default_factory=list)
     parts: Parts | None = None  # Which images the samples are parts of; None where each image shows one
-    share: npt.NDArray[np.int32] | None = None  # (N,), weights of layers, as ``Composition`` has them
+    share: Share | None = None  # (N,), weights of layers, as ``Composition`` has them
     paste: Paste | None = None  # Which objects of upper layers are pasted; None where layers are merged whole
 
     @classmethod
@@ -484,11 +463,11 @@ class TransformState:
         parts: Parts | None = None,
     ) -> TransformState:
         """Images as they come: (N,) heights and widths in pixels, after the EXIF orientation."""
-        n = len(height)
-        low, high = np.full((2, n), -np.inf), np.full((2, n), np.inf)
+        size = np.array((height, width), np.int64)
+        low, high = np.full(size.shape, -np.inf), np.full(size.shape, np.inf)
         return cls(
-            geometry=GeometryState.of(np.array((height, width), np.int64)),
-            color=ColorMap.of(n),
+            geometry=GeometryState.of(size),
+            color=ColorMap(matrix=np.tile(_UNCHANGED, (len(height), 1, 1))),
             objects=ObjectState(in_source=objects, window_start=low, window_stop=high),
             fill=np.zeros(3, np.uint8),
             parts=parts,
@@ -504,33 +483,29 @@ class TransformState:
         """The last stage of geometry so far."""
         return self.warp or self.padding or self.geometry
 
-    def tiles(self) -> Int:
-        """(N,) int64, tiles of mosaics that the samples are, as in ``Parts``."""
-        return np.full(self.size.shape[1], WHOLE) if self.parts is None else self.parts.tile
-
-    def take(self, rows: Rows) -> TransformState:
+    def take(self, rows: Int) -> TransformState:
         """The samples at ``rows``, (M,) integers, as a separate state; see :meth:`put`."""
-        return TransformState(
+        return replace(
+            self,
             geometry=self.geometry.take(rows),
             color=self.color.take(rows),
             objects=self.objects.take(rows),
             padding=self.padding and self.padding.take(rows),
             warp=self.warp and self.warp.take(rows),
-            fill=self.fill,
-            fill_chosen=self.fill_chosen,
-            fixes_size=self.fixes_size,
+            erased=[],
+            parts=None,
         )
 
-    def put(self, rows: Rows, taken: TransformState) -> None:
+    def put(self, rows: Int, taken: TransformState) -> None:
         """Give the samples at ``rows`` back, after further transforms."""
         for one, other in ((self, taken), (taken, self)):
-            if one.warp is None and other.warp is not None:
-                one.warp = WarpState.of(one.size)
-            if one.padding is None and other.padding is not None:
+            if other.warp:
+                one.warp = one.warp or WarpState.of(one.size)
+            if other.padding and not one.padding:
                 one.pad(other.padding.mode, 0, 0)
-        if self.warp is not None and taken.warp is not None:
+        if self.warp and taken.warp:
             self.warp.put(rows, taken.warp)
-        if self.padding is not None and taken.padding is not None:
+        if self.padding and taken.padding:
             self.padding.put(rows, taken.padding)
         self.geometry.put(rows, taken.geometry)
         self.objects.put(rows, taken.objects)
@@ -610,7 +585,7 @@ class TransformState:
         """Enlarge or cut warped images around the same centre, to ``size``, (2, N)."""
         self._check_size_may_change()
         if self.warp is not None:
-            self.warp.show_around_center(size)
+            self.warp.cut((self.warp.size - size) / 2, size)
 
     def add_steps(self, *steps: Step) -> None:
         """Append steps that exclude each other: no sample takes two. See :meth:`ColorMap.add_steps`."""
@@ -627,7 +602,7 @@ class TransformState:
                 hint=f"Put {name} after all crops and resizes; flips, warps and colours may follow it.",
             )
 
-    def merge_layers(self, transform: str, share: npt.NDArray[np.int32]) -> None:
+    def merge_layers(self, transform: str, share: Share) -> None:
         """Merge layers by their shares, (N,) of 65536; ConfigError where colours have changed before."""
         if self.color.changed or self.color.steps:
             raise ConfigError(
@@ -667,7 +642,9 @@ class TransformState:
         start, stop = geometry.reach(dest_size)
         color, mean_matrix = self.color.parts()
         window = _rows(objects.window_start, objects.window_stop, np.float64)
-        erase = [_erase(*erased, *values) for erased, values in zip(self.erased, erase_values, strict=True)]
+        erase = tuple(
+            _erase(*erased, *values) for erased, values in zip(self.erased, erase_values, strict=True)
+        )
         return ImageParams(
             size=size,
             crop=_rows(start, stop - start, np.int32),
@@ -681,35 +658,29 @@ class TransformState:
             steps=tuple(self.color.steps) or None,
             warp=warp,
             border=border,
-            erase=tuple(erase) or None,
+            erase=erase or None,
             image_size=image_size,
             plain=_plain(geometry.chosen),
             window=window if objects.restricted else None,
             empty=empty,
-            composition=self._composition(empty),
+            composition=self._composition(~empty),
         )
 
-    def _composition(self, empty: Bool) -> Composition | None:
-        parts = self.parts
-        if parts is None:
+    def _composition(self, shown: Bool) -> Composition | None:
+        if (parts := self.parts) is None:
             return None
         share = np.full(len(parts), WHOLE_SHARE, np.int32) if self.share is None else self.share
         image, layer = parts.image.astype(np.int32), parts.layer.astype(np.uint8)
-        mask = np.full(len(parts), -1, np.int32)
-        return Composition(image, ~empty, layer, share, mask, paste=self.paste)
+        return Composition(image, shown, layer, share, np.full(len(parts), -1, np.int32), paste=self.paste)
 
 
 def stretched_mean(
-    params: ImageParams,
-    mean: npt.NDArray[np.float32],
-    scale: npt.NDArray[Any],
-    height: npt.NDArray[Any],
-    width: npt.NDArray[Any],
+    params: ImageParams, mean: npt.NDArray[np.float32], scale: Float, stored: npt.NDArray[Any]
 ) -> MeanImage:
-    """A mean image, (H, W, C) float32 in levels of the stored images, stretched over N images."""
-    # ``scale``, (C,), has the units of the output for each level; ``height`` and ``width`` are (N,), pixels.
+    """A mean image, (H, W, C), in levels of the stored images, stretched over N images of sizes (N, 2)."""
+    # ``scale``, (C,), has the units of the output for each level.
     size = np.array(mean.shape[:2] * 2)
-    ratio = size / np.column_stack((height, width) * 2)
+    ratio = size / np.hstack((stored, stored))
     start, stop = params.crop[:, :2], params.crop[:, :2] + params.crop[:, 2:]
     start = np.floor(start * ratio[:, :2]).astype(np.int32)
     stop = np.minimum(np.ceil(stop * ratio[:, :2]), size[:2]).astype(np.int32)
@@ -733,7 +704,4 @@ def _erase(origin: Int, size: Int, noise: Keys | None, value: Float, noisy: Floa
 
 def _rows(first: npt.NDArray[Any], second: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
     """Two (2, N) arrays as (N, 4)."""
-    rows: npt.NDArray[Any] = np.empty((first.shape[1], 4), dtype)
-    rows[:, :2] = first.T
-    rows[:, 2:] = second.T
-    return rows
+    return np.ascontiguousarray(np.concatenate((first, second)).T, dtype)

@@ -113,7 +113,7 @@ class Mosaic(Transform):
     def params(self, state: TransformState, u: Float) -> None:
         size = np.array(self.size, np.float64)[:, None]
         source = state.size.astype(np.float64)
-        tile = state.tiles()
+        tile = np.full(len(u), WHOLE) if state.parts is None else state.parts.tile
         center = np.rint(2 * size * between(self.center, u[:, :2].T))
         ratio = (size / source).min(axis=0)
         extent = source * ratio
