@@ -90,57 +90,29 @@ if TYPE_CHECKING:
     from .views import Views as Views
 
 _NAMES = {
-    "batch": ("AllColumns", "BatchTransform", "CutMix", "MixUp"),
-    "geometry.pose": ("from_heatmaps", "from_simcc", "heatmaps", "simcc"),
-    "geometry.source_coordinates": ("keypoints_to_source", "masks_to_source", "to_source"),
-    "params": ("ImageParams",),
-    "plan": ("ImagePlan", "compile_image"),
-    "recipe": (
-        "load_recipe",
-        "load_views",
-        "model_arguments",
-        "recipe_names",
-        "register",
-        "save_recipe",
-        "view_recipe_names",
-    ),
-    "transforms.base": ("Transform",),
-    "transforms.color": (
-        "ColorJitter",
-        "Grayscale",
-        "RandomChannelPermutation",
-        "RandomGrayscale",
-        "RandomInvert",
-        "RandomPhotometricDistort",
-    ),
-    "transforms.combining": ("CopyPaste", "DetectionMixUp", "Mosaic"),
-    "transforms.crops": ("CenterCrop", "CoverCrop", "ObjectCrop", "RandomIoUCrop", "RandomResizedCrop"),
-    "transforms.nested": ("Identity", "RandomApply", "RandomChoice", "RandomOrder"),
-    "transforms.output": ("Normalize", "RandomErasing", "SubtractMean", "ToDtype"),
-    "transforms.pad": ("Pad", "RandomCrop", "RandomZoomOut"),
-    "transforms.pixels": (
-        "ElasticTransform",
-        "GaussianBlur",
-        "GaussianNoise",
-        "JPEG",
-        "RandomAdjustSharpness",
-        "RandomAutocontrast",
-        "RandomEqualize",
-        "RandomPosterize",
-        "RandomSolarize",
-    ),
-    "transforms.policies": ("AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"),
-    "transforms.resize": ("Letterbox", "RandomResize", "RandomShortestSize", "Resize", "ScaleJitter"),
-    "transforms.warps": (
-        "RandomAffine",
-        "RandomHorizontalFlip",
-        "RandomPerspective",
-        "RandomRotation",
-        "RandomVerticalFlip",
-    ),
-    "views": ("BlockwiseMask", "PatchMask", "RandomMask", "Views"),
+    "batch": "AllColumns BatchTransform CutMix MixUp",
+    "geometry.pose": "from_heatmaps from_simcc heatmaps simcc",
+    "geometry.source_coordinates": "keypoints_to_source masks_to_source to_source",
+    "params": "ImageParams",
+    "plan": "ImagePlan compile_image",
+    "recipe": "load_recipe load_views model_arguments recipe_names register save_recipe view_recipe_names",
+    "transforms.base": "Transform",
+    "transforms.color": "ColorJitter Grayscale RandomChannelPermutation RandomGrayscale RandomInvert "
+    "RandomPhotometricDistort",
+    "transforms.combining": "CopyPaste DetectionMixUp Mosaic",
+    "transforms.crops": "CenterCrop CoverCrop ObjectCrop RandomIoUCrop RandomResizedCrop",
+    "transforms.nested": "Identity RandomApply RandomChoice RandomOrder",
+    "transforms.output": "Normalize RandomErasing SubtractMean ToDtype",
+    "transforms.pad": "Pad RandomCrop RandomZoomOut",
+    "transforms.pixels": "ElasticTransform GaussianBlur GaussianNoise JPEG RandomAdjustSharpness "
+    "RandomAutocontrast RandomEqualize RandomPosterize RandomSolarize",
+    "transforms.policies": "AugMix AutoAugment RandAugment TrivialAugmentWide",
+    "transforms.resize": "Letterbox RandomResize RandomShortestSize Resize ScaleJitter",
+    "transforms.warps": "RandomAffine RandomHorizontalFlip RandomPerspective RandomRotation "
+    "RandomVerticalFlip",
+    "views": "BlockwiseMask PatchMask RandomMask Views",
 }
-_HOME = {name: f"{__name__}.{file}" for file, names in _NAMES.items() for name in names}
+_HOME = {name: f"{__name__}.{file}" for file, names in _NAMES.items() for name in names.split()}
 
 __all__ = list(_HOME)
 

@@ -33,27 +33,18 @@ _LARGEST_SIDE = 32768
 class ImagePlan:
     """A checked list of transforms, which decides the parameters of any batch.
 
-    :func:`compile_image` makes it.
-
-    Attributes:
-        transforms: Transforms in their order.
-        sizes: Height and width after each transform, pixels, or None where the sizes of samples differ.
-        size: Height and width of the output, pixels; with ``pad_to_multiple_of`` the smallest of a batch.
-        canvas: Height and width of the image that is warped, or None where none is.
-        form: Element type of the output and the affine map of colours that leads to it.
-        deep: Whether the images have other channels than RGB or grey, so that their colours do not change.
-        erase_values: (2, 3) or (2, C) float64 for each RandomErasing, in the units of the output: its value,
-            and its value plus the standard deviation of its noise.
-        pad_to_multiple_of: Images keep the sizes that the transforms leave. A batch is as high and wide as
-            its largest, rounded up to a multiple of this. None where all images have ``size``.
+    :func:`compile_image` makes it, and documents ``deep`` and ``pad_to_multiple_of``.
     """
 
     transforms: tuple[Transform, ...]
+    # Height and width after each transform, pixels, or None where the sizes of samples differ
     sizes: tuple[Size | None, ...]
-    size: Size
-    canvas: Size | None
+    size: Size  # Of the output; with ``pad_to_multiple_of`` the smallest of a batch
+    canvas: Size | None  # Of the image that is warped; None where none is
     form: Form
     deep: bool = False
+    # (2, 3) or (2, C) float64 for each RandomErasing, in the units of the output: its value, and its value
+    # plus the standard deviation of its noise
     erase_values: tuple[npt.NDArray[np.float64], ...] = ()
     pad_to_multiple_of: int | None = None
 
@@ -75,17 +66,17 @@ class ImagePlan:
     @property
     def combining(self) -> tuple[Combining, ...]:
         """The transforms that make one image of several samples."""
-        return tuple(one for one in self.transforms if isinstance(one, Combining))
+        return _combining(self.transforms)
 
     @property
     def buffer(self) -> int:
         """Number of draws from which mosaics take their samples; 0 for all draws of the epoch."""
-        return max((one.buffer or 0 for one in self.transforms if isinstance(one, Mosaic)), default=0)
+        return max((one.buffer or 0 for one in self.combining if isinstance(one, Mosaic)), default=0)
 
     @property
     def pastes(self) -> bool:
         """Whether objects are pasted, so that a loader draws their masks."""
-        return any(isinstance(one, CopyPaste) for one in self.transforms)
+        return any(isinstance(one, CopyPaste) for one in self.combining)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -99,14 +90,10 @@ class ImagePlan:
 
     @cached_property
     def is_divisible(self) -> bool:
-        """Whether several batches can be drawn at once, for :meth:`ImageParams.take` to divide.
-
-        They cannot if images of a batch depend on each other, or if there is a user's step, whose arrays may
-        have any form.
-        """
-        is_custom_free = not any(map(is_custom, self._probe.steps or ()))
+        """Whether several batches can be drawn at once, for :meth:`ImageParams.take` to divide."""
+        # The images of a batch may depend on each other, and the arrays of a user's step may have any form.
         together = self.pad_to_multiple_of or self.combining or self.form.mean is not None
-        return is_custom_free and not together
+        return not together and not any(map(is_custom, self._probe.steps or ()))
 
     @cached_property
     def _probe(self) -> ImageParams:
@@ -141,10 +128,9 @@ class ImagePlan:
             samples: (N,) int64, rows of the samples in the index; they key the random numbers.
             seed: Any integer.
             epoch: Any integer.
-            objects: Boxes of the samples' objects, for plans with :attr:`uses_boxes`; other plans ignore
-                them. By default the samples have no objects.
-            parts: The parts of images that the samples are, for plans with :attr:`combining`; ``samples`` is
-                then not used. By default each image shows its sample alone.
+            objects: Boxes of the samples' objects, on which plans with :attr:`uses_boxes` depend.
+            parts: The parts of images that the samples are, for plans with :attr:`combining`, which then
+                ignore ``samples``. By default each image shows its sample alone.
 
         Raises:
             ConfigError: A transform refuses an image, or the images of a batch are too large.
@@ -154,26 +140,30 @@ class ImagePlan:
         state = TransformState.of(height, width, objects, parts)
         for index, (transform, size) in enumerate(zip(self.transforms, self.sizes, strict=True)):
             if not isinstance(transform, OutputTransform):
-                keys = samples if parts is None else self._keys(parts, index)
+                keys = samples
+                if parts is not None:  # layers have numbers of their own until they are merged
+                    merges = any(one.layer_key for one in _combining(self.transforms[index + 1 :]))
+                    keys = parts.keys if merges else parts.image_keys
                 u = uniform(derive_key(seed, epoch, index), keys, transform.draws)
                 transform.params(state, u)
                 self._check(transform, state, size)
         if not self.deep:
             state.color.affine(self.form.matrix)
         size, image_size = self.size, None
-        if self.pad_to_multiple_of is not None:
-            size, image_size = _padded(state, self.pad_to_multiple_of)
+        if multiple := self.pad_to_multiple_of:
+            largest = state.size.max(axis=1, initial=1)
+            rows, columns = (-(-largest // multiple) * multiple).tolist()
+            size, image_size = _fixed((rows, columns)), np.ascontiguousarray(state.size.T, np.int32)
         params = state.finished(size, image_size, self.canvas, self.erase_values)
         if self.form.mean is not None:
             stored = np.column_stack((height, width))
             mean = stretched_mean(params, self.form.mean, self.form.scale, stored)
             params = replace(params, mean_image=mean)
-        return replace(params, channels=_channels(state, self.form)) if self.deep else params
-
-    def _keys(self, parts: Parts, index: int) -> Int:
-        """Keys of a transform's random numbers: of layers before their merge, and of images afterwards."""
-        merged = any(isinstance(one, Combining) and one.layer_key for one in self.transforms[index + 1 :])
-        return parts.keys if merged else parts.image_keys
+        if not self.deep:
+            return params
+        scale, shift = self.form.scale.astype(np.float32), self.form.shift.astype(np.float32)
+        fill = np.full(len(scale), state.fill[0] * (self.form.white / 255), np.float32)
+        return replace(params, channels=Channels(scale, shift, fill))
 
     def _check(self, transform: Transform, state: TransformState, size: Size | None) -> None:
         """Raise ConfigError if what ``transform`` made does not suit its promised size or the channels."""
@@ -262,11 +252,20 @@ def compile_image(
     multiple = pad_to_multiple_of
     if multiple:
         _check_padded(checked, deep=deep)
-    _check_combined(checked, form, padded=multiple is not None)
+    _check_combined(checked, form, padded=bool(multiple))
     size = (multiple, multiple) if multiple else _fixed(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
-    _check_mean(form, padded=multiple is not None)
+    if form.mean is not None and form.dtype != "float32":
+        raise ConfigError(
+            f"SubtractMean makes float32, and {form.dtype} was asked for",
+            hint="Leave the dtype out, and convert the batch.",
+        )
+    if form.mean is not None and multiple:
+        raise ConfigError(
+            "sizes: SubtractMean needs images of one size",
+            hint="Resize or crop all images to one size and leave sizes out, or leave out SubtractMean.",
+        )
     values = tuple(map(form.from_levels, erased))
     plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, deep, values, multiple)
     _ = plan.needs  # what cannot be composed is refused here, not in training
@@ -276,8 +275,7 @@ def compile_image(
 def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
     """The transforms with ``size``, height and width in pixels, as size of the last crop or resize."""
     changed = list(transforms)
-    for index in reversed(range(len(changed))):
-        transform = changed[index]
+    for index, transform in reversed(list(enumerate(changed))):
         if isinstance(transform, Transform) and (sized := transform.with_size(size)):
             changed[index] = sized
             break
@@ -287,16 +285,18 @@ def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
             hint="Add RandomResizedCrop(size), CenterCrop(size) or Resize((height, width)).",
         )
     final_size: Size | None = size
-    for transform in changed[index + 1 :]:
-        if isinstance(transform, Transform):
-            final_size = transform.output_size(final_size)
+    for after in changed[index + 1 :]:
+        final_size = after.output_size(final_size) if isinstance(after, Transform) else final_size
     if final_size != size:
         raise ConfigError(
-            f"sizes: {_name(changed[index])} leaves images of the size, "
-            "and a transform after it changes that",
+            f"sizes: {_name(transform)} leaves images of the size, and a transform after it changes that",
             hint="Move the last crop or resize after all transforms that pad or turn with expand=True.",
         )
     return changed
+
+
+def _combining(transforms: Sequence[Transform]) -> tuple[Combining, ...]:
+    return tuple(one for one in transforms if isinstance(one, Combining))
 
 
 def _name(transform: object) -> str:
@@ -366,7 +366,7 @@ def _continues(transform: Transform) -> bool:
 
 def _check_combined(transforms: Sequence[Transform], form: Form, *, padded: bool) -> None:
     """Raise ConfigError for a transform that combines images and whose neighbours do not fit."""
-    combining = [one for one in transforms if isinstance(one, Combining)]
+    combining = _combining(transforms)
     if not combining:
         return
     name = _name(combining[0])
@@ -381,26 +381,10 @@ def _check_combined(transforms: Sequence[Transform], form: Form, *, padded: bool
     if padded or form.mean is not None:
         other = "sizes" if padded else "SubtractMean"
         raise ConfigError(f"{other} and {name} cannot be combined", hint="Leave one of the two out.")
-    for one in filter(_continues, transforms):
+    if continuing := next(filter(_continues, transforms), None):
         raise ConfigError(
-            f"{_name(one)} continues images beyond their border, and {name} makes images of several",
+            f"{_name(continuing)} continues images beyond their border, and {name} makes images of several",
             hint="Use padding_mode='constant'.",
-        )
-
-
-def _check_mean(form: Form, *, padded: bool) -> None:
-    """Raise ConfigError where a mean image cannot be subtracted: of other dtypes, and in padded batches."""
-    if form.mean is None:
-        return
-    if form.dtype != "float32":
-        raise ConfigError(
-            f"SubtractMean makes float32, and {form.dtype} was asked for",
-            hint="Leave the dtype out, and convert the batch.",
-        )
-    if padded:
-        raise ConfigError(
-            "sizes: SubtractMean needs images of one size",
-            hint="Resize or crop all images to one size and leave sizes out, or leave out SubtractMean.",
         )
 
 
@@ -420,14 +404,3 @@ def _check_padded(transforms: Sequence[Transform], *, deep: bool) -> None:
                 f"sizes: {_name(transform)} {what}, which needs batches of one size",
                 hint="Leave the transform out, or resize all images to one size and leave sizes out.",
             )
-
-
-def _channels(state: TransformState, form: Form) -> Channels:
-    scale, shift = form.scale.astype(np.float32), form.shift.astype(np.float32)
-    return Channels(scale, shift, np.full(len(scale), state.fill[0] * (form.white / 255), np.float32))
-
-
-def _padded(state: TransformState, multiple: int) -> tuple[Size, npt.NDArray[np.int32]]:
-    """Height and width of a batch that holds all images, and of each image, (N, 2)."""
-    height, width = (-(-state.size.max(axis=1, initial=1) // multiple) * multiple).tolist()
-    return _fixed((height, width)), np.ascontiguousarray(state.size.T, np.int32)

@@ -29,24 +29,32 @@ from .transforms.base import Description, Transform
 from .views import BlockwiseMask, RandomMask, Views
 
 AnyTransform = Transform | BatchTransform
+Contents = Literal["transforms", "views"]
 
 _T = TypeVar("_T", bound=Transform)
 
 VERSION = 1
 _REGISTERED: dict[str, type[Transform]] = {}
-_READY = Path(__file__).with_name("recipes")
-_READY_VIEWS = _READY / "views"
-_MASKS = (BlockwiseMask, RandomMask)
+_READY = {
+    "transforms": Path(__file__).with_name("recipes"),
+    "views": Path(__file__).with_name("recipes") / "views",
+}
+_MASKS = {mask.__name__: mask for mask in (BlockwiseMask, RandomMask)}
+_VIEWS = {"Views": Views}
 
 
 def recipe_names() -> list[str]:
     """Names of the recipes of transforms that come with Stoker."""
-    return sorted(path.stem for path in _READY.glob("*.json"))
+    return _names("transforms")
 
 
 def view_recipe_names() -> list[str]:
     """Names of the recipes of views that come with Stoker."""
-    return sorted(path.stem for path in _READY_VIEWS.glob("*.json"))
+    return _names("views")
+
+
+def _names(contents: Contents) -> list[str]:
+    return sorted(path.stem for path in _READY[contents].glob("*.json"))
 
 
 def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
@@ -63,18 +71,11 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
 
 
 def model_arguments(name_or_path: str | Path) -> dict[str, Any]:
-    """Load the arguments that the model of a recipe needs with it, by name.
+    """Load the arguments that the model of a recipe needs with it, by name; empty where it needs none.
 
     For torchvision's detection models they are ``min_size`` and ``max_size``: by default these models
-    resize images once more, so that boxes of 137 pixels become 82.
-
-    Args:
-        name_or_path: A name from :func:`recipe_names`, or the path of a JSON file.
-
-    Returns:
-        The arguments; empty for a recipe that has none.
-
-    Raises: As :func:`load_recipe`.
+    resize images once more, so that boxes of 137 pixels become 82. Arguments and errors are those of
+    :func:`load_recipe`.
     """
     return dict(_load(name_or_path, "transforms")[1].get("model", {}))
 
@@ -92,16 +93,14 @@ def load_views(name_or_path: str | Path) -> dict[str, Views | list[AnyTransform]
     return views
 
 
-def _load(name_or_path: str | Path, contents: Literal["transforms", "views"]) -> tuple[Any, dict[str, Any]]:
+def _load(name_or_path: str | Path, contents: Contents) -> tuple[Any, dict[str, Any]]:
     """The transforms or views of a recipe, and the whole recipe as it stands in its file."""
     name, path = str(name_or_path), Path(name_or_path)
-    names, others = recipe_names(), view_recipe_names()
-    if contents == "views":
-        names, others = others, names
-    if name in others:
+    names = _names(contents)
+    if name in _names("views" if contents == "transforms" else "transforms"):
         raise _wrong_kind(f"the recipe {name!r}", contents)
     if name in names:
-        path = (_READY if contents == "transforms" else _READY_VIEWS) / f"{name}.json"
+        path = _READY[contents] / f"{name}.json"
     elif not path.is_file():
         raise ConfigError(
             f"there is no recipe {name!r}, neither a file nor a name", hint=_suggest(name, names)
@@ -117,23 +116,26 @@ def _load(name_or_path: str | Path, contents: Literal["transforms", "views"]) ->
         raise ConfigError(f"not JSON: {error}", path=path) from error
 
 
-def _wrong_kind(recipe: str, contents: str) -> ConfigError:
+def _wrong_kind(recipe: str, contents: Contents) -> ConfigError:
     if contents == "transforms":
         return ConfigError(f"{recipe} has views", hint="Load it with load_views.")
     return ConfigError(f"{recipe} has no views", hint="Load it with load_recipe.")
 
 
-def _contents(recipe: Any, contents: Literal["transforms", "views"]) -> Any:
+def _contents(recipe: Any, contents: Contents) -> Any:
     """The transforms or views of a recipe; ConfigError where it is not one."""
-    other, kind = ("views", list) if contents == "transforms" else ("transforms", dict)
+    other, kind, rule = {
+        "transforms": ("views", list, 'a recipe is an object with "version" and a list of "transforms"'),
+        "views": (
+            "transforms",
+            dict,
+            'a recipe of views is an object with "version" and an object of "views"',
+        ),
+    }[contents]
     if isinstance(recipe, dict) and other in recipe:
         raise _wrong_kind("the recipe", contents)
     if not isinstance(recipe, dict) or not isinstance(recipe.get(contents), kind):
-        raise ConfigError(
-            'a recipe is an object with "version" and a list of "transforms"'
-            if contents == "transforms"
-            else 'a recipe of views is an object with "version" and an object of "views"'
-        )
+        raise ConfigError(rule)
     if recipe.get("version") != VERSION:
         raise ConfigError(f"version must be {VERSION}, found {recipe.get('version')!r}")
     if unknown := sorted(recipe.keys() - {"version", "source", "model", contents}):
@@ -145,7 +147,7 @@ def _contents(recipe: Any, contents: Literal["transforms", "views"]) -> Any:
     if contents == "transforms":
         return from_dicts(recipe["transforms"])
     return {
-        name: from_dicts(view) if isinstance(view, list) else _from_description(view, {"Views": Views})
+        name: from_dicts(view) if isinstance(view, list) else _from_description(view, _VIEWS)
         for name, view in recipe["views"].items()
     }
 
@@ -209,7 +211,7 @@ def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
 
 def from_dict(description: Any) -> Any:
     """A transform, :class:`Views` or a mask of patches, from its dictionary."""
-    kinds = {kind.__name__: kind for kind in (Views, *_MASKS)}
+    kinds = _VIEWS | _MASKS
     named = isinstance(description, dict) and description.get("name") in kinds
     return _from_description(description, kinds if named else None)
 
@@ -222,11 +224,13 @@ def _from_description(description: Any, kinds: Mapping[str, type[Any]] | None = 
     name = str(arguments.pop("name"))
     kind: type[Any] | None = _transform_class(name) if kinds is None else kinds.get(name)
     if kind is None:
-        raise ConfigError(f"no transform is named {name!r}", hint=_suggest(name, kinds or _transform_names()))
-    known = [field.name for field in fields(kind)]
+        names = importlib.import_module(__package__).__all__
+        known = kinds or [*filter(_transform_class, names), *_REGISTERED]
+        raise ConfigError(f"no transform is named {name!r}", hint=_suggest(name, known))
+    takes = [field.name for field in fields(kind)]
     for argument in arguments:
-        if argument not in known:
-            raise ConfigError(f"{name} has no argument {argument!r}", hint=_suggest(argument, known))
+        if argument not in takes:
+            raise ConfigError(f"{name} has no argument {argument!r}", hint=_suggest(argument, takes))
     try:
         return kind(**{argument: _value(argument, value) for argument, value in arguments.items()})
     except TypeError as error:  # an argument without a default is missing
@@ -236,8 +240,7 @@ def _from_description(description: Any, kinds: Mapping[str, type[Any]] | None = 
 def _value(argument: str, value: Any) -> Any:
     """An argument as a description takes it: lists are tuples, and objects are transforms or masks."""
     if isinstance(value, dict):
-        masks = {mask.__name__: mask for mask in _MASKS}
-        return _from_description(value, masks if argument == "mask" else None)
+        return _from_description(value, _MASKS if argument == "mask" else None)
     return tuple(_value("", item) for item in value) if isinstance(value, list) else value
 
 
@@ -246,11 +249,6 @@ def _transform_class(name: str) -> type[AnyTransform] | None:
     found = _REGISTERED.get(name) or getattr(importlib.import_module(__package__), name, None)
     is_transform = isinstance(found, type) and issubclass(found, (Transform, BatchTransform))
     return found if is_transform and found not in (Transform, BatchTransform) else None
-
-
-def _transform_names() -> list[str]:
-    names = importlib.import_module(__package__).__all__
-    return [*filter(_transform_class, names), *_REGISTERED]
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:
