@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,48 +11,34 @@ import numpy.typing as npt
 from stoker.types import Size
 
 from .noise import normal_noise
-from .steps import Step, step_names
+from .steps import PerSample, Step, step_names
 
 Int = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.int64]
 
-
-WHOLE = -1
-"""The tile of a part outside of any mosaic."""
-
-WHOLE_SHARE = 1 << 16
-"""The share of a layer that hides the layers below it."""
+WHOLE = -1  # the tile of a part outside of any mosaic
+WHOLE_SHARE = 1 << 16  # the share of a layer that hides the layers below it
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """P parts of N images, by image and layer. A part is what an image shows of one sample.
+class Parts(PerSample):
+    """P parts of N images, by image and layer. A part is what an image shows of one sample."""
 
-    Transforms that combine samples, such as Mosaic, replace and add parts. A loader then finds the
-    sample of each part, and an engine draws the parts of an image on one canvas.
-    """
-
-    image: Int  # (P,) int64, index in the batch of the image, ascending from 0
-    layer: Int  # (P,) int64, layer of the image, ascending within it from 0
-    tile: Int  # (P,) int64, tile of the layer's mosaic, 0 to 3, or ``WHOLE``
-    draw: Int  # (P,) int64, draw of the epoch whose sample is shown
-    keys: Int  # (P,) int64, keys of random numbers until layers are merged. Each layer has its own
-    image_keys: Int  # (P,) int64, keys of the image's random numbers after that
+    image: Int  # (P,), index in the batch of the image, ascending from 0
+    layer: Int  # (P,), layer of the image, ascending within it from 0
+    tile: Int  # (P,), tile of the layer's mosaic, 0 to 3, or ``WHOLE``
+    draw: Int  # (P,), draw of the epoch whose sample is shown
+    keys: Int  # (P,), keys of random numbers until layers are merged. Each layer has its own
+    image_keys: Int  # (P,), keys of the image's random numbers after that
 
     @classmethod
     def of(cls, keys: Int, draws: Int | None = None) -> Parts:
-        """N images that show one sample each."""
-        # keys (N,), draws (N,)
-        n = len(keys)
-        zeros = np.zeros(n, np.int64)
-        return cls(np.arange(n), zeros, np.full(n, WHOLE), zeros if draws is None else draws, keys, keys)
+        """N images that show one sample each, of ``keys`` and ``draws``, (N,)."""
+        index = np.arange(len(keys))
+        draws = index * 0 if draws is None else draws
+        return cls(index, index * 0, index * 0 + WHOLE, draws, keys, keys)
 
     def __len__(self) -> int:
         return len(self.image)
-
-    def take(self, rows: Int) -> Parts:
-        """The parts at ``rows``, (M,)."""
-        return replace(self, **{one.name: getattr(self, one.name)[rows] for one in fields(self)})
 
     def joined(self, others: Parts) -> Parts:
         """These and other parts of the same images, in their order."""
@@ -74,11 +60,10 @@ class Paste:
 class Composition:
     """How P parts, which show one sample each, become N images.
 
-    The parameters have a row for each part. For each image, in this order: a canvas is filled with
-    ``fill``; each part of layer 0 is resampled onto its rectangle of the canvas and leaves the rest as it is;
-    each further layer is made in the same way on its own canvas and merged with the layers below;
-    steps, ``color`` and boxes to erase of the image's first part follow. A warped part is seen at the pixels
-    whose centres the warp maps into the part's rectangle.
+    The parameters have a row for each part. For each image, in this order: a canvas is filled with ``fill``;
+    each part of layer 0 is resampled onto its rectangle of the canvas; each further layer is made in the same
+    way on its own canvas and merged with the layers below; steps, ``color`` and boxes to erase of the image's
+    first part follow. A warped part is seen at the pixels whose centres the warp maps into its rectangle.
     """
 
     image: npt.NDArray[np.int32]  # (P,) int32, index of the image, ascending from 0 without gaps
@@ -105,11 +90,10 @@ class Composition:
 
 @dataclass(frozen=True)
 class Channels:
-    """Units of images of C channels that are not RGB or grey.
+    """Units of images of C channels that are not RGB or grey: each level x becomes ``scale * x + shift``.
 
-    There is no border. Each channel is resampled by itself, and a resampled
-    uint8 is rounded after each axis, as Pillow does. The steps are displacements. Then each level x becomes
-    ``scale * x + shift``.
+    Each channel is resampled by itself, and a resampled uint8 is rounded after each axis, as Pillow does. The
+    steps before are displacements.
     """
 
     scale: npt.NDArray[np.float32]  # (C,) float32
@@ -118,16 +102,14 @@ class Channels:
 
 
 @dataclass(frozen=True)
-class Warp:
+class Warp(PerSample):
     """Geometry that is not along the axes: the output shows the canvas, and the canvas the source.
 
     The canvas is the image that ``region``, ``dest`` and ``flip`` describe; its size may differ from the
-    output's. An engine need not make it: the two maps are composed
-    (:meth:`stoker.augment.params.ImageParams.to_source`), and the source is resampled once.
+    output's. The two maps are composed (:meth:`ImageParams.to_source`), and the source is resampled once.
 
     The centre of the output's pixel (column c, row r) is (c + 0.5, r + 0.5). The map takes it to (u, v) in
-    the source. Edges of pixels are integers. The filter is a triangle along either axis, as wide as
-    antialiasing needs it there::
+    the source. The filter is a triangle along either axis, as wide as antialiasing needs it there::
 
         sx = max(1, hypot(du/dc, du/dr))        sy = max(1, hypot(dv/dc, dv/dr))
         weight(i, j) = max(0, 1 - |i + 0.5 - u| / sx) * max(0, 1 - |j + 0.5 - v| / sy)
@@ -136,15 +118,10 @@ class Warp:
     and j. Pixels outside of ``floor(region start)..ceil(region stop)`` count as ``fill``, and so does
     everything where the map's third component is not positive. The sum is rounded half up to uint8.
 
-    A sample whose matrix is the identity, on a canvas of the output's size, is not warped: its image is
-    the same as in a batch without a warp, and no fill is mixed into the border (:meth:`applies`).
-
-    Samples that are ``nearest`` are not resampled in this way. Their canvas is made like the image of a batch
-    without a warp, by the interpolation of its resize and rounded to uint8. Each pixel of the output takes
-    the pixel of the canvas into which its centre falls, ``floor(x), floor(y)``; ``fill`` outside of it.
-
-    Where nothing shrinks, the filter is bilinear interpolation. Where nothing turns, and away from the
-    border, it is Pillow's antialiased ``BILINEAR``. An engine may decode a JPEG in a reduced size where both
+    A sample whose matrix is the identity, on a canvas of the output's size, is not warped (:meth:`applies`).
+    Samples that are ``nearest`` are not resampled in this way: their canvas is made like the image of a batch
+    without a warp, and each pixel of the output takes the pixel of the canvas into which its centre falls,
+    ``floor(x), floor(y)``; ``fill`` outside of it. An engine may decode a JPEG in a reduced size where both
     supports are at least 4 all over the image.
     """
 
@@ -157,11 +134,6 @@ class Warp:
     # Whether the canvas has less detail than the output, so that engines must not make it
     direct: bool = False
 
-    def take(self, rows: Rows) -> Warp:
-        """The same for the samples at ``rows``, (M,)."""
-        nearest = None if self.nearest is None else self.nearest[rows]
-        return replace(self, matrix=self.matrix[rows], nearest=nearest)
-
     def applies(self, i: int, size: tuple[int, int]) -> bool:
         """Whether sample ``i`` is warped, for outputs of ``size``, height and width."""
         return self.canvas != size or not np.array_equal(self.matrix[i], np.eye(3))
@@ -172,7 +144,7 @@ class Warp:
 
 
 @dataclass(frozen=True)
-class Border:
+class Border(PerSample):
     """Padding that continues the image, by showing some of its rows and columns again.
 
     ``region``, ``dest``, ``flip`` and ``fill`` then describe a tile, whose size may differ from sample to
@@ -188,22 +160,20 @@ class Border:
     rows: npt.NDArray[np.int32]  # (N, H) int32, where H is the height of the output, or of the canvas
     columns: npt.NDArray[np.int32]  # (N, W) int32, where W is the width of the output, or of the canvas
 
-    def take(self, rows: Rows) -> Border:
-        """The same for the samples at ``rows``, (M,)."""
-        return Border(self.size[rows], self.origin[rows], self.rows[rows], self.columns[rows])
-
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(PerSample):
     """Normal noise, for each pixel and channel."""
 
     keys: npt.NDArray[np.uint64]  # (N,) uint64, of :func:`stoker.augment.noise.normal_noise`
     # (3,) float32, RGB, or (C,), in the units of the output: the noise is multiplied by it, in float32
     deviation: npt.NDArray[np.float32]
 
+    shared: ClassVar[frozenset[str]] = frozenset({"deviation"})
+
 
 @dataclass(frozen=True)
-class Erase:
+class Erase(PerSample):
     """A box of the finished image that is overwritten."""
 
     # (N, 4) int32, top, left, height, width in the output; height or width 0 for none
@@ -211,17 +181,13 @@ class Erase:
     value: npt.NDArray[np.float32]  # (3,) float32, RGB, or (C,), in the units of the output
     noise: Noise | None = None  # Noise that is added to ``value``, or None
 
-    def take(self, rows: Rows) -> Erase:
-        """The same for the samples at ``rows``, (M,)."""
-        noise = self.noise and replace(self.noise, keys=self.noise.keys[rows])
-        return replace(self, box=self.box[rows], noise=noise)
+    shared: ClassVar[frozenset[str]] = frozenset({"value"})
 
     def content(self, i: int, width: int) -> npt.NDArray[np.float32]:
         """Pixels of the box of sample ``i``, in an image of ``width``: (C,), or (height, width, C)."""
         if self.noise is None:
             return self.value
-        top, left, rows, columns = self.box[i].tolist()
-        box = top, left, rows, columns
+        box = tuple(self.box[i].tolist())
         normal = normal_noise(int(self.noise.keys[i]), box, width, len(self.value))
         return normal * self.noise.deviation + self.value
 
@@ -243,7 +209,7 @@ class MeanImage:
 
 
 @dataclass(frozen=True)
-class ImageParams:
+class ImageParams(PerSample):
     """How N images become N arrays of one size.
 
     For each sample, in this order: ``crop`` is cut out of the oriented source; ``region`` of the
@@ -252,8 +218,7 @@ class ImageParams:
     the output is ``fill``; the output is mirrored by ``flip``; then each pixel becomes
     ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255. A ``warp`` defines another resampling.
 
-    A field whose default is None asks for more than that if it is set. An engine must refuse parameters that
-    set a field that it does not execute: see :meth:`needs`.
+    A field whose default is None asks for more than that if it is set; :meth:`needs` names these.
 
     Attributes:
         size: Height and width of the output, pixels, the same for all samples. If images have an
@@ -309,6 +274,8 @@ class ImageParams:
     composition: Composition | None = None
     channels: Channels | None = None
 
+    shared: ClassVar[frozenset[str]] = frozenset({"fill"})
+
     def __len__(self) -> int:
         return len(self.crop)
 
@@ -316,18 +283,6 @@ class ImageParams:
     def image_count(self) -> int:
         """The number of images of the batch, which is fewer than ``len`` where images have several parts."""
         return len(self) if self.composition is None else self.composition.count
-
-    def take(self, rows: npt.NDArray[np.int64]) -> ImageParams:
-        """The parameters of the samples at ``rows``, (M,), if :attr:`.plan.ImagePlan.is_divisible`."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "fill"}
-        taken: dict[str, Any] = {
-            name: value[rows] for name, value in values.items() if isinstance(value, np.ndarray)
-        }
-        taken["warp"] = self.warp and self.warp.take(rows)
-        taken["border"] = self.border and self.border.take(rows)
-        taken["steps"] = self.steps and tuple(step.take(rows) for step in self.steps)
-        taken["erase"] = self.erase and tuple(erase.take(rows) for erase in self.erase)
-        return replace(self, **taken)
 
     def size_of(self, i: int) -> Size:
         """Height and width of image ``i``, pixels."""
@@ -347,11 +302,11 @@ class ImageParams:
         optional = {field.name for field in fields(self) if field.default is None}
         optional -= {"steps", "plain", "window", "empty"}
         names = frozenset(name for name in optional if getattr(self, name) is not None)
-        if self.warp is not None:
+        if warp := self.warp:
             asked = {
-                "perspective": self.warp.perspective,
-                "nearest": self.warp.nearest is not None,
-                "direct": self.warp.direct,
+                "perspective": warp.perspective,
+                "nearest": warp.nearest is not None,
+                "direct": warp.direct,
             }
             names |= {name for name, is_asked in asked.items() if is_asked}
         if any(one.noise is not None for one in self.erase or ()):

@@ -5,11 +5,8 @@ and before the rest of the colours. A step belongs to a batch of N samples: its 
 sample, and ``where`` says which samples it changes. Numbers and tuples hold for all samples. The order of the
 steps and their classes follow from the list of transforms alone, so that an engine can prepare for them.
 
-``docs/common-changes.md`` says how to add a step. Its ``operation`` names the C++ operation that runs it.
-The C++ class names the arrays of the step that it takes, and Python reads these names from the native
-module (``STEP_COLUMNS``); :mod:`stoker.pipeline.engines.dali.steps` builds the step from DALI's operators.
-If an engine lacks a step of the list, ``engine="auto"`` takes another engine. The reference engine executes
-every step.
+``docs/common-changes.md`` says how to add a step. If an engine lacks a step of the list, ``engine="auto"``
+takes another engine. The reference engine executes every step.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ import ctypes
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, TypeGuard, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -57,11 +54,37 @@ __all__ = [
     "step_names",
 ]
 
+P = TypeVar("P", bound="PerSample")
+
 _Change = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Step:
+class PerSample:
+    """Base of dataclasses whose arrays have a row for each sample, but those of the fields ``shared``."""
+
+    shared: ClassVar[frozenset[str]] = frozenset()
+
+    def map_arrays(self: P, change: _Change) -> P:
+        """The same with ``change`` applied to all arrays, within nested objects and tuples, too."""
+
+        def changed(value: Any) -> Any:
+            if isinstance(value, np.ndarray):
+                return change(value)
+            if isinstance(value, PerSample):
+                return value.map_arrays(change)
+            return tuple(map(changed, value)) if isinstance(value, tuple) else value
+
+        names = (one.name for one in fields(self) if one.name not in self.shared)
+        return replace(self, **{name: changed(getattr(self, name)) for name in names})
+
+    def take(self: P, rows: Rows) -> P:
+        """The same for the samples at ``rows``, (M,), alone."""
+        return self.map_arrays(lambda array: array[rows])
+
+
+@dataclass(frozen=True)
+class Step(PerSample):
     """Base of all steps: a frozen dataclass of arrays. A user's transform may append a user's step.
 
     This is a whole step::
@@ -97,27 +120,40 @@ class Step:
             EngineError: ``apply`` raised something, which is the cause.
             ConfigError: ``apply`` returned no image like ``pixels``.
         """
-        if not self.where[i]:
-            return pixels
+        return self._called("apply", i, pixels) if self.where[i] else pixels
+
+    def _called(self, method: str, at: int | npt.NDArray[np.intp], pixels: Pixels) -> Pixels:
+        """What a method of a user's makes of ``pixels``."""
+        name = f"{type(self).__name__}: {method}"
         try:
-            changed = self.apply(i, pixels)
+            changed = getattr(self, method)(at, pixels)
         except Exception as error:
-            said = f"{type(self).__name__}: apply raised {type(error).__name__}: {error}"
-            raise EngineError(said, hint="Correct apply; the error above says where it failed.") from error
-        return check_pixels(self, changed, pixels)
+            said = f"{name} raised {type(error).__name__}: {error}"
+            hint = f"Correct {method}; the error above says where it failed."
+            raise EngineError(said, hint=hint) from error
+        if _is_array(changed, np.uint8, pixels.shape):
+            return changed
+        raise ConfigError(
+            f"{name} must return {pixels.shape} uint8, as it gets, found {_form(changed)}",
+            hint=f"Let {method} clip to 0..255, end with .astype(numpy.uint8), and return the array.",
+        )
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
         """What :meth:`run` does where ``where`` is true."""
         raise NotImplementedError
 
     def check(self, n: int) -> None:
-        """Raise ConfigError if an array that a user gave has a wrong shape or dtype for N samples.
+        """Raise ConfigError if an array that a user gave has a wrong shape or dtype for N samples."""
+        self.check_array("where", np.bool_, (n,))
 
-        Only classes whose objects users make themselves, such as :class:`Table`, override it.
-        """
-        check_array(self, "where", np.bool_, (n,))
+    def check_array(self, name: str, dtype: type[np.generic], shape: tuple[int, ...]) -> None:
+        """Raise ConfigError unless an attribute is an array of ``dtype`` and ``shape``."""
+        value = getattr(self, name)
+        if not _is_array(value, dtype, shape):
+            rule = f"{shape} {np.dtype(dtype).name}, one row for each sample"
+            raise ConfigError(f"{type(self).__name__}: {name} must be {rule}, found {_form(value)}")
 
-    def spread(self, rows: Rows, n: int) -> Step:
+    def spread(self: P, rows: Rows, n: int) -> P:
         """The step for ``n`` samples: its samples at ``rows``, and others that it does not change."""
 
         def spread(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -125,11 +161,7 @@ class Step:
             spread_array[rows] = array
             return spread_array
 
-        return _changed_step(self, spread)
-
-    def take(self, rows: Rows) -> Step:
-        """The same for the samples at ``rows`` alone."""
-        return _changed_step(self, lambda array: array[rows])
+        return self.map_arrays(spread)
 
 
 @dataclass(frozen=True)
@@ -158,37 +190,16 @@ class BatchStep(Step):
         chosen = np.flatnonzero(self.where[rows])
         if not len(chosen):
             return pixels
-        given = pixels[chosen] if len(chosen) < len(rows) else pixels
-        try:
-            changed = self.apply_batch(rows[chosen], given)
-        except Exception as error:
-            said = f"{type(self).__name__}: apply_batch raised {type(error).__name__}: {error}"
-            hint = "Correct apply_batch; the error above says where it failed."
-            raise EngineError(said, hint=hint) from error
-        checked = check_pixels(self, changed, given)
         if len(chosen) == len(rows):
-            return checked
-        pixels[chosen] = checked
+            return self._called("apply_batch", rows, pixels)
+        pixels[chosen] = self._called("apply_batch", rows[chosen], pixels[chosen])
         return pixels
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
         return np.asarray(self.apply_batch(np.array([i]), pixels[None].copy())[0])
 
 
-def _changed_step(step: Step, change: _Change) -> Step:
-    """The step with ``change`` applied to all its arrays, within nested steps, too."""
-    return replace(step, **{f.name: _changed(getattr(step, f.name), change) for f in fields(step)})
-
-
-def _changed(value: Any, change: _Change) -> Any:
-    if isinstance(value, np.ndarray):
-        return change(value)
-    if isinstance(value, Step):
-        return _changed_step(value, change)
-    return tuple(_changed(item, change) for item in value) if isinstance(value, tuple) else value
-
-
-def to_uint8(values: npt.NDArray[np.float64]) -> Pixels:
+def to_uint8(values: npt.NDArray[np.floating[Any]]) -> Pixels:
     """Pixels rounded half up and clipped to 0..255."""
     return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)
 
@@ -198,7 +209,7 @@ def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[
     # uint8 and uint16 are rounded half up and clipped to their range; floats are rounded to nearest even;
     # bfloat16 is returned as uint16 bit patterns, because NumPy has no such dtype.
     if dtype == "uint8":
-        return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)
+        return to_uint8(values)
     if dtype == "uint16":
         return np.floor(values.clip(0, 65535) + 0.5).astype(np.uint16)
     if dtype == "bfloat16":
@@ -207,32 +218,11 @@ def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[
     return values.astype(dtype)
 
 
-def check_array(step: object, name: str, dtype: type[np.generic], shape: tuple[int, ...]) -> None:
-    """Raise ConfigError unless the attribute ``name`` of ``step`` is an array of ``dtype`` and ``shape``."""
-    value = getattr(step, name)
-    if not _is_array(value, dtype, shape):
-        raise ConfigError(
-            f"{type(step).__name__}: {name} must be {shape} {np.dtype(dtype).name}, one row for each sample, "
-            f"found {form(value)}"
-        )
-
-
-def check_pixels(step: object, found: Any, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Return ``found``, the result of a step on ``pixels``; ConfigError if its shape or dtype is another."""
-    if _is_array(found, np.uint8, pixels.shape):
-        return found
-    method = "apply" if pixels.ndim == 3 else "apply_batch"
-    raise ConfigError(
-        f"{type(step).__name__}: {method} must return {pixels.shape} uint8, as it gets, found {form(found)}",
-        hint=f"Let {method} clip to 0..255, end with .astype(numpy.uint8), and return the array.",
-    )
-
-
 def _is_array(value: object, dtype: type[np.generic], shape: tuple[int, ...]) -> TypeGuard[npt.NDArray[Any]]:
     return isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == shape
 
 
-def form(value: Any) -> str:
+def _form(value: Any) -> str:
     """Shape and dtype of an array, or the repr of another value, for an error."""
     return f"{value.shape} {value.dtype}" if isinstance(value, np.ndarray) else repr(value)
 
@@ -241,9 +231,7 @@ def form(value: Any) -> str:
 class Affine(Step):
     """A map of colours that another step follows: rounded half up and clipped to uint8.
 
-    Attributes:
-        color: (N, 3, 4) float32, as in ``ImageParams``.
-        mean_matrix: (N, 3, 3) float32, as in ``ImageParams``, of the image that this step finds; or None.
+    ``color``, (N, 3, 4) float32, and ``mean_matrix``, (N, 3, 3) float32 or None, are as in ``ImageParams``.
     """
 
     operation: ClassVar[str] = "affine"
@@ -261,14 +249,7 @@ class Affine(Step):
 
 @dataclass(frozen=True)
 class Table(Step):
-    """A lookup table for each channel of each image.
-
-    The native engine and the reference execute it. DALI's operators have no lookup table that differs from
-    sample to sample, so that ``engine="auto"`` does not choose DALI for a list of transforms with this step.
-
-    Attributes:
-        levels: (N, 3, 256) uint8, what each level of each channel becomes.
-    """
+    """A lookup table for each channel of each image: ``levels``, (N, 3, 256) uint8; DALI has none."""
 
     operation: ClassVar[str] = "table"
 
@@ -276,7 +257,7 @@ class Table(Step):
 
     def check(self, n: int) -> None:
         super().check(n)
-        check_array(self, "levels", np.uint8, (n, 3, 256))
+        self.check_array("levels", np.uint8, (n, 3, 256))
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
         return _look_up(pixels, self.levels[i])
@@ -284,11 +265,7 @@ class Table(Step):
 
 @dataclass(frozen=True)
 class Posterize(Step):
-    """The highest bits of each level stay, the others become 0.
-
-    Attributes:
-        bits: (N,) uint8, how many stay, 0 to 8.
-    """
+    """The highest ``bits``, (N,) uint8, 0 to 8, of each level stay; the others become 0."""
 
     operation: ClassVar[str] = "posterize"
 
@@ -301,11 +278,7 @@ class Posterize(Step):
 
 @dataclass(frozen=True)
 class Solarize(Step):
-    """Level x becomes 255 - x where it is at least the threshold.
-
-    Attributes:
-        threshold: (N,) int16, 0 to 256.
-    """
+    """Level x becomes 255 - x where it is at least the ``threshold``, (N,) int16, 0 to 256."""
 
     operation: ClassVar[str] = "solarize"
 
@@ -325,7 +298,7 @@ class Autocontrast(Step):
     operation: ClassVar[str] = "autocontrast"
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        return _look_up(pixels, _tables(pixels, _stretched))
+        return _by_histogram(pixels, _stretched)
 
 
 @dataclass(frozen=True)
@@ -339,21 +312,20 @@ class Equalize(Step):
     operation: ClassVar[str] = "equalize"
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        return _look_up(pixels, _tables(pixels, _equalized))
+        return _by_histogram(pixels, _equalized)
 
 
 def _look_up(pixels: Pixels, levels: npt.NDArray[np.uint8]) -> Pixels:
     return np.stack([levels[c][pixels[..., c]] for c in range(3)], axis=-1)
 
 
-def _tables(pixels: npt.NDArray[np.uint8], rule: Rule) -> npt.NDArray[np.uint8]:
-    """(3, 256) tables that ``rule`` makes of the histogram, (256,), of each channel of (H, W, 3)."""
+def _by_histogram(pixels: Pixels, rule: Rule) -> Pixels:
+    """The image by the table, (256,), that ``rule`` makes of the histogram, (256,), of each channel."""
     histograms = [np.bincount(pixels[..., c].ravel(), minlength=256) for c in range(3)]
-    return np.stack([rule(histogram) for histogram in histograms]).astype(np.uint8)
+    return _look_up(pixels, np.stack([rule(histogram) for histogram in histograms]).astype(np.uint8))
 
 
 def _stretched(histogram: Counts) -> npt.NDArray[np.intp]:
-    """The table of :class:`stoker.augment.steps.Autocontrast`."""
     low, *_, high = np.flatnonzero(histogram).repeat(2)
     if low == high:
         return np.arange(256)
@@ -361,7 +333,6 @@ def _stretched(histogram: Counts) -> npt.NDArray[np.intp]:
 
 
 def _equalized(histogram: Counts) -> npt.NDArray[np.intp]:
-    """The table of :class:`stoker.augment.steps.Equalize`."""
     highest = np.flatnonzero(histogram)[-1]
     quota = (histogram.sum() - histogram[highest]) // 255
     if quota == 0:
@@ -375,12 +346,9 @@ class Sharpen(Step):
     """The difference from the smoothed image is multiplied: torchvision's ``adjust_sharpness``.
 
     With s the sum of the 3 x 3 pixels about level x, x itself counted five times, the smoothed level
-    is ``b = (s + 6) // 13``, and x becomes ``x + floor((1 - factor) * (b - x))``, clipped to 0..255.
-    Pixels of the border stay, and so do images with a side below 3. This is exact (in float64, or with
-    a table over b - x); torchvision computes it in float32, where it may come out one lower or higher.
-
-    Attributes:
-        factor: (N,) float32, from 0: 0 smooths, 1 changes nothing, 2 sharpens.
+    is ``b = (s + 6) // 13``, and x becomes ``x + floor((1 - factor) * (b - x))``, clipped to 0..255. A
+    ``factor``, (N,) float32, of 0 smooths, 1 changes nothing, 2 sharpens. Pixels of the border stay. This is
+    exact; torchvision computes it in float32, where it may come out one lower or higher.
     """
 
     operation: ClassVar[str] = "sharpen"
@@ -408,10 +376,8 @@ class Blur(Step):
     The weight at distance d is ``exp(-d**2 / (2 * sigma**2))`` for d up to half the kernel, weights of
     an axis sum to 1. The image is continued by reflection that does not repeat the border (NumPy's
     ``pad(mode="reflect")``, repeated where the image is small), and rounded once, half up, after both axes.
-
-    Attributes:
-        kernel_size: Height and width of the kernel, odd, pixels.
-        sigma: (N, 2) float32, standard deviations along y and x, pixels, more than 0.
+    ``kernel_size`` is the odd height and width of the kernel, pixels; ``sigma``, (N, 2) float32, the standard
+    deviations along y and x, pixels, more than 0.
     """
 
     operation: ClassVar[str] = "blur"
@@ -435,13 +401,8 @@ class Blur(Step):
 class AddNoise(Step):
     """Normal noise for each pixel and channel: x becomes ``x + deviation * normal + mean``, rounded half up.
 
-    :mod:`stoker.augment.noise` says how the noise follows from its key. torchvision truncates the
-    noise to whole levels before it adds them, which makes it a little smaller.
-
-    Attributes:
-        keys: (N,) uint64, of :func:`stoker.augment.noise.normal_noise`.
-        mean: (N,) float32, in levels of 0..255.
-        deviation: (N,) float32, likewise, from 0.
+    :mod:`stoker.augment.noise` says how the noise follows from ``keys``, (N,) uint64. ``mean`` and
+    ``deviation``, (N,) float32, are in levels of 0..255. torchvision truncates the noise to whole levels.
     """
 
     operation: ClassVar[str] = "add_noise"
@@ -465,10 +426,8 @@ class AddNoise(Step):
 class Compress(Step):
     """The image, encoded as a baseline JPEG with 4:2:0 subsampling and decoded, as by torchvision's ``jpeg``.
 
-    It uses libjpeg's tables of quality, its exact integer transforms, and its smooth upsampling.
-
-    Attributes:
-        quality: (N,) uint8, 1 to 100.
+    It uses libjpeg's tables of ``quality``, (N,) uint8, 1 to 100, its exact integer transforms, and its
+    smooth upsampling.
     """
 
     operation: ClassVar[str] = "compress"
@@ -488,14 +447,9 @@ class Displace(Step):
     """The image, displaced by the field of :func:`stoker.augment.noise.displacement`.
 
     Values between pixels are bilinear and rounded half up, or with ``nearest`` the values of the pixel that
-    the coordinates fall into. Outside of the image is ``fill``.
-
-    Attributes:
-        keys: (N,) uint64, of the fields.
-        alpha: Strength along x and y.
-        sigma: Standard deviation of the Gaussian along x and y, pixels, from 0.
-        fill: RGB outside of the image, uint8.
-        nearest: Whether pixels are picked, not interpolated.
+    the coordinates fall into. Outside of the image is ``fill``, RGB. ``keys``, (N,) uint64, are those of the
+    fields, ``alpha`` is their strength, and ``sigma`` the standard deviation of the Gaussian in pixels, from
+    0, both along x and y.
     """
 
     operation: ClassVar[str] = "displace"
@@ -521,9 +475,8 @@ class Displace(Step):
         coordinates = self._coordinates(i, (pixels.shape[0], pixels.shape[1]))
         if self.nearest:
             return _picked(source, coordinates, fill)
-        rows, columns = coordinates
-        top, left = np.floor(rows).astype(np.intp), np.floor(columns).astype(np.intp)
-        down, right = (rows - top)[..., None], (columns - left)[..., None]
+        top, left = corner = np.floor(coordinates).astype(np.intp)
+        down, right = (coordinates - corner)[..., None]
         source = _framed(source, fill)
         # Pixel (-1, -1) of the image is pixel (0, 0) of the frame.
         upper, upper_next = source[top + 1, left + 1], source[top + 1, left + 2]
@@ -542,7 +495,7 @@ class Displace(Step):
     def _coordinates(self, i: int, size: Size) -> Float:
         """(2, H, W), row and column that each pixel shows, at most one pixel outside of the image."""
         coordinates = np.indices(size, np.float64) + self.field(i, size)
-        return np.stack([coordinates[axis].clip(-1, size[axis]) for axis in (0, 1)])
+        return coordinates.clip(-1, np.reshape(size, (2, 1, 1)))
 
 
 def _framed(pixels: npt.NDArray[Any], fill: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -564,13 +517,9 @@ def _picked(pixels: npt.NDArray[Any], coordinates: Float, fill: npt.NDArray[Any]
 class Distort(Step):
     """A projective resampling to the same size, within the chains of :class:`WeightedSum`.
 
-    :class:`stoker.augment.params.Warp` defines it, where the image is the source or, with
-    ``nearest``, the canvas.
-
-    Attributes:
-        matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the output to the image.
-        fill: RGB outside of the image, uint8.
-        nearest: Whether pixels are picked, not interpolated.
+    ``matrix``, (N, 3, 3) float64, leads from homogeneous (x, y, 1) in the output to the image; ``fill``, RGB,
+    is outside of it. :class:`stoker.augment.params.Warp` defines it, where the image is the source or, with
+    ``nearest``, the canvas, whose pixels are picked.
     """
 
     operation: ClassVar[str] = "distort"
@@ -588,9 +537,7 @@ class Distort(Step):
 class WeightedSum(Step):
     """A weighted sum of the image and of what chains of steps make of it (AugMix), rounded half up.
 
-    Attributes:
-        weights: (N, chains + 1) float32, of the image and then of each chain.
-        chains: Steps of each chain, in order.
+    ``weights``, (N, chains + 1) float32, are of the image and then of each chain.
     """
 
     operation: ClassVar[str] = "weighted_sum"
@@ -621,8 +568,7 @@ def step_names(steps: Iterable[Step]) -> frozenset[str]:
 
 _BYTES, _DOUBLES = ctypes.POINTER(ctypes.c_uint8), ctypes.POINTER(ctypes.c_double)
 _FUNCTION = ctypes.CFUNCTYPE(None, _BYTES, ctypes.c_int64, ctypes.c_int64, _DOUBLES)
-_OF_CTYPES: Any = _FUNCTION.__mro__[1]
-"""The base of all functions of ctypes; its own name is private."""
+_OF_CTYPES: Any = _FUNCTION.__mro__[1]  # the base of all functions of ctypes; its own name is private
 
 
 @dataclass(frozen=True)
@@ -648,8 +594,8 @@ class Compiled(Step):
 
     Attributes:
         values: (N, K) float64, K from 0.
-        function: What numba's ``cfunc`` makes, a function of ctypes, or the address as an integer. If it is
-            an integer, the caller must keep the function alive as long as the loader.
+        function: What numba's ``cfunc`` makes, a function of ctypes, or the address as an integer; of an
+            address, the caller must keep the function alive as long as the loader.
     """
 
     operation: ClassVar[str] = "compiled"
@@ -671,8 +617,10 @@ class Compiled(Step):
         good = isinstance(values, np.ndarray) and values.dtype == np.float64
         if not (good and values.ndim == 2 and len(values) == n):
             rule = f"({n}, K) float64, one row for each sample"
-            raise ConfigError(f"Compiled: values must be {rule}, found {form(values)}")
-        if not _is_function(self.function):
+            raise ConfigError(f"Compiled: values must be {rule}, found {_form(values)}")
+        address = getattr(self.function, "address", self.function)
+        is_address = isinstance(address, int) and not isinstance(address, bool) and address > 0
+        if not is_address and not isinstance(self.function, _OF_CTYPES):
             raise ConfigError(
                 f"Compiled: function must be a compiled function, found {self.function!r}",
                 hint="Give what numba.cfunc makes, a function of ctypes, or an address. Use Step for Python.",
@@ -684,12 +632,6 @@ class Compiled(Step):
         call = _FUNCTION(self.address)
         call(rgb.ctypes.data_as(_BYTES), height, width, values.ctypes.data_as(_DOUBLES))
         return rgb
-
-
-def _is_function(value: Any) -> bool:
-    address = getattr(value, "address", value)
-    is_address = isinstance(address, int) and not isinstance(address, bool) and address > 0
-    return is_address or isinstance(value, _OF_CTYPES)
 
 
 def is_custom(step: Step) -> bool:
