@@ -7,7 +7,6 @@ with edges of pixels at integers; results are in pixels of the output.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -85,8 +84,8 @@ def transform_boxes(
 ) -> tuple[Float, npt.NDArray[np.bool_]]:
     """Boxes in the output, cut at its borders, and which of them to keep.
 
-    A turned box becomes the upright box around its visible part. After a transform such as RandomIoUCrop,
-    objects are dropped if the centre of their box was cut away.
+    A turned box becomes the upright box around its visible part. RandomIoUCrop drops objects if the centre of
+    their box was cut away.
 
     Args:
         params: Parameters of a batch.
@@ -106,7 +105,10 @@ def transform_boxes(
     high = np.maximum(np.minimum(boxes[:, 2:], limits[:, 2:]), low)
     cut = np.concatenate((low, high), axis=1)
     if params.warp is None:
-        seen, share = clip_boxes(_move_upright(params, cut, owner), params.size)
+        scale, shift = (np.concatenate((part, part), axis=1)[owner] for part in _upright_map(params))
+        moved = cut * scale + shift
+        ends = np.minimum(moved[:, :2], moved[:, 2:]), np.maximum(moved[:, :2], moved[:, 2:])
+        seen, share = clip_boxes(np.concatenate(ends, axis=1), params.size)
     else:
         seen, share = clip_quads(apply_matrix(forward_matrix(params)[owner], corners(cut)), params.size)
     visible = shares(box_areas(cut), box_areas(boxes)) * share * shown(params)[owner]
@@ -114,22 +116,9 @@ def transform_boxes(
     if min_size > 0:
         keep &= np.all(seen[:, 2:] - seen[:, :2] >= min_size, axis=1)
     if params.window is not None:
-        keep &= _centred_within(boxes, params.window[owner])
+        window, center = params.window[owner], (boxes[:, :2] + boxes[:, 2:]) / 2
+        keep &= np.all((window[:, 1::-1] < center) & (center < window[:, :1:-1]), axis=1)
     return convert_boxes(seen, "XYXY", box_format), keep
-
-
-def _centred_within(boxes: Float, window: Float) -> npt.NDArray[np.bool_]:
-    """(M,) bool: XYXY boxes whose centres lie within windows, (M, 4) top, left, bottom, right."""
-    center = (boxes[:, :2] + boxes[:, 2:]) / 2
-    return np.asarray(np.all((window[:, 1::-1] < center) & (center < window[:, :1:-1]), axis=1))
-
-
-def _move_upright(params: ImageParams, boxes: Float, owner: Owner) -> Float:
-    """Boxes, (M, 4) XYXY, in the output of parameters without a warp, where they stay upright."""
-    scale, shift = (np.concatenate((part, part), axis=1)[owner] for part in _upright_map(params))
-    moved = boxes * scale + shift
-    first, second = moved[:, :2], moved[:, 2:]
-    return np.concatenate((np.minimum(first, second), np.maximum(first, second)), axis=1)
 
 
 def transform_keypoints(
@@ -167,8 +156,7 @@ def transform_mask(
 ) -> npt.NDArray[np.integer]:
     """The mask of sample ``i``: each pixel takes the value of the source's pixel that holds its centre.
 
-    Pillow's ``NEAREST`` and torchvision's ``NEAREST_EXACT`` do the same. Padding that continues the image
-    continues the mask, too, as in torchvision.
+    Pillow's ``NEAREST`` and torchvision's ``NEAREST_EXACT`` do the same, also for padding.
 
     Args:
         params: Parameters of a batch.
@@ -233,7 +221,7 @@ def displace_masks(
 ) -> npt.NDArray[Any]:
     """Displace masks in place, and return them."""
     # masks (M, H, W), owner (M,)
-    for step in _steps(params):
+    for step in _displacements(params):
         for mask, i in zip(masks, owner.tolist(), strict=True):
             height, width = params.size_of(i)
             mask[:height, :width] = step.mask(i, mask[:height, :width], outside)
@@ -243,9 +231,9 @@ def displace_masks(
 def displace_boxes(params: ImageParams, boxes: Float, owner: Owner) -> Float:
     """Upright boxes around the displaced corners of boxes, cut at the borders of the output."""
     # boxes (M, 4), owner (M,) -> (M, 4) float64
-    for step in _steps(params):
+    limits = _limits(params, owner)
+    for step in _displacements(params):
         points = _moved(params, step, corners(boxes), owner)
-        limits = np.array([params.size_of(i)[::-1] for i in owner.tolist()]).reshape(-1, 2)
         low, high = points.min(axis=1).clip(0, limits), points.max(axis=1).clip(0, limits)
         seen = np.all(boxes[:, 2:] > boxes[:, :2], axis=1)
         boxes = np.where(seen[:, None], np.concatenate((low, high), axis=1), boxes)
@@ -254,16 +242,22 @@ def displace_boxes(params: ImageParams, boxes: Float, owner: Owner) -> Float:
 
 def displace_keypoints(params: ImageParams, keypoints: Float, owner: Owner) -> Float:
     """Displaced keypoints, (M, K, 3) as they are given; (0, 0, 0) where one leaves the output."""
-    for step in _steps(params):
+    limits = _limits(params, owner)[:, None]
+    for step in _displacements(params):
         moved = _moved(params, step, keypoints[..., :2], owner)
-        limits = np.array([params.size_of(i)[::-1] for i in owner.tolist()]).reshape(-1, 1, 2)
         seen = (keypoints[..., 2] > 0) & np.all((moved >= 0) & (moved <= limits), axis=-1)
         keypoints = np.where(seen[..., None], np.concatenate((moved, keypoints[..., 2:]), axis=-1), 0)
     return keypoints
 
 
-def _steps(params: ImageParams) -> Iterator[Displace]:
-    return (step for step in params.steps or () if isinstance(step, Displace))
+def _displacements(params: ImageParams) -> list[Displace]:
+    return [step for step in params.steps or () if isinstance(step, Displace)]
+
+
+def _limits(params: ImageParams, owner: Owner) -> npt.NDArray[np.int64]:
+    """(M, 2), width and height of the image of each object."""
+    sizes = params.size if params.image_size is None else params.image_size[owner]
+    return np.broadcast_to(np.asarray(sizes, np.int64)[..., ::-1], (len(owner), 2))
 
 
 def _moved(params: ImageParams, step: Displace, points: Float, owner: Owner) -> Float:

@@ -94,14 +94,11 @@ def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:
     height, width = size
     quads = np.where(np.isfinite(quads).all(axis=(1, 2), keepdims=True), quads, 0.0)
     points, seen = _vertices(quads, corners(np.array([[0.0, 0.0, width, height]])))
-    x, y = points[..., 0], points[..., 1]
-    bounds = [x.min(1, initial=np.inf, where=seen), y.min(1, initial=np.inf, where=seen)]
-    bounds += [x.max(1, initial=-np.inf, where=seen), y.max(1, initial=-np.inf, where=seen)]
+    bounds = [points.min(axis=1, initial=np.inf, where=seen[..., None])]
+    bounds += [points.max(axis=1, initial=-np.inf, where=seen[..., None])]
     # Rounding may put a corner on the edge beyond it.
-    boxes = np.clip(np.stack(bounds, axis=-1), 0, (width, height, width, height))
-    area = np.abs(_area(quads))
-    inside = _convex_area(points, seen)
-    share = shares(inside, area)
+    boxes = np.clip(np.concatenate(bounds, axis=-1), 0, (width, height, width, height))
+    share = shares(_convex_area(points, seen), np.abs(_area(quads)))
     boxes[share == 0] = 0
     return boxes, share
 

@@ -1,11 +1,9 @@
 """Instance masks, COCO's polygons and run lengths, under the parameters of their image.
 
 A pixel belongs to a polygon if its centre lies within, by the even-odd rule, and to an object if it belongs
-to any of its polygons. Vertices are mapped, not pixels, so the outline stays exact. A polygon that reaches
-the horizon of a perspective is not drawn. (pycocotools rounds vertices to fifths of a pixel: in masks of
-random polygons one pixel for 20 pixels of outline differed from its masks.) Run lengths give a mask, and each
-pixel of the output takes the value of its nearest pixel. Loaders get the same masks from C++:
-:mod:`stoker.pipeline.images.objects`.
+to any of its polygons. Vertices are mapped, not pixels, so the outline stays exact. (pycocotools rounds
+vertices to fifths of a pixel.) Run lengths give a mask, and each pixel of the output takes the value of its
+nearest pixel. Loaders get the same masks from C++: :mod:`stoker.pipeline.images.objects`.
 """
 
 from __future__ import annotations
@@ -74,8 +72,7 @@ def transform_segments(
 
 
 def fill_polygons(polygons: Sequence[npt.NDArray[np.floating[Any]]], size: tuple[int, int]) -> Mask:
-    """The mask of an object from its polygons."""
-    # polygons (P, 2) -> (H, W) uint8
+    """The mask, (H, W) uint8, of an object from its polygons, (P, 2) each."""
     mask = np.zeros(size, np.uint8)
     for polygon in polygons:
         _fill(mask, np.asarray(polygon, np.float64))
@@ -83,8 +80,7 @@ def fill_polygons(polygons: Sequence[npt.NDArray[np.floating[Any]]], size: tuple
 
 
 def decode_runs(runs: Runs, size: tuple[int, int]) -> Mask:
-    """A mask from its run lengths in COCO's order."""
-    # runs (R,) -> (H, W) uint8
+    """A mask, (H, W) uint8, from its run lengths, (R,), in COCO's order."""
     height, width = size
     lengths = np.asarray(runs, np.int64)
     if lengths.sum() != height * width or lengths.min(initial=0) < 0:

@@ -25,9 +25,8 @@ def heatmaps(
 ) -> tuple[Float32, Float32]:
     """Return heat maps of keypoints, and their weights.
 
-    A map is a Gaussian whose largest value, 1, is at the keypoint (Xiao et al., "Simple baselines for human
-    pose estimation and tracking", ECCV 2018, without the rounding to a cell: Zhang et al., "DARK", CVPR
-    2020).
+    A map is a Gaussian whose largest value, 1, is at the keypoint (Xiao et al., "Simple baselines", ECCV
+    2018, without the rounding to a cell: Zhang et al., "DARK", CVPR 2020).
 
     Args:
         keypoints: (..., K, 3), x, y in pixels of the image and visibility, as of the column "keypoints".
@@ -47,10 +46,7 @@ def heatmaps(
         raise ConfigError(f"the size {tuple(size)} must be multiples of stride, {stride}")
     weights = _weights(points, size, _REACH * sigma * stride)
     across, down = (
-        np.exp(
-            -(((np.arange(side // stride) + 0.5) * stride - points[..., axis, None]) ** 2)
-            / _twice(sigma * stride)
-        )
+        _gaussian((np.arange(side // stride) + 0.5) * stride, points[..., axis], sigma * stride)
         for axis, side in ((0, size[1]), (1, size[0]))
     )
     maps = down[..., :, None] * across[..., None, :] * weights[..., None, None]
@@ -69,7 +65,6 @@ def from_heatmaps(maps: npt.ArrayLike, *, stride: int = 4) -> Float:
 
     Returns:
         (..., K, 3) float64: x, y in pixels of the image, and the largest value, which is a score.
-        :func:`keypoints_to_source` leads on to the source.
     """
     values = np.asarray(maps, np.float64)
     if values.ndim < 3:
@@ -110,22 +105,18 @@ def simcc(
     points = _points(keypoints)
     deviations = np.broadcast_to(np.asarray(sigma, np.float64), (2,)) / split
     weights = _weights(points, size, _REACH * float(deviations.max()))
-    along = [
-        np.exp(
-            -(((np.arange(round(side * split)) + 0.5) / split - points[..., axis, None]) ** 2)
-            / _twice(deviation)
-        )
-        * weights[..., None]
-        for axis, side, deviation in ((0, size[1], deviations[0]), (1, size[0], deviations[1]))
-    ]
-    return along[0].astype(np.float32), along[1].astype(np.float32), weights
+    along_x, along_y = (
+        _gaussian((np.arange(round(side * split)) + 0.5) / split, points[..., axis], float(deviations[axis]))
+        for axis, side in ((0, size[1]), (1, size[0]))
+    )
+    shown = weights[..., None]
+    return (along_x * shown).astype(np.float32), (along_y * shown).astype(np.float32), weights
 
 
 def from_simcc(along_x: npt.ArrayLike, along_y: npt.ArrayLike, *, split: float = 2.0) -> Float:
-    """Return the keypoints of SimCC's outputs, (..., K, bins): the bins with the largest values.
+    """Return the keypoints of SimCC's outputs, (..., K, bins), as :func:`from_heatmaps`.
 
-    Returns:
-        (..., K, 3) float64: x, y in pixels of the image, and the smaller of both values, which is a score.
+    They are at the bins with the largest values; the score is the smaller of both values.
     """
     x, y = np.asarray(along_x, np.float64), np.asarray(along_y, np.float64)
     score = np.minimum(x.max(axis=-1), y.max(axis=-1))
@@ -145,5 +136,6 @@ def _weights(points: Float, size: tuple[int, int], reach: float) -> Float32:
     return ((points[..., 2] > 0) & near).astype(np.float32)
 
 
-def _twice(sigma: float) -> float:
-    return 2 * float(sigma) ** 2
+def _gaussian(cells: Float, points: Float, sigma: float) -> Float:
+    """(..., C), the values at ``cells``, (C,), of Gaussians around ``points``."""
+    return np.asarray(np.exp(-((cells - points[..., None]) ** 2) / (2 * sigma**2)))

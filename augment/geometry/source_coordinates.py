@@ -1,10 +1,9 @@
 """The way back: boxes, keypoints and masks of an output, such as predictions, in the pixels of its source.
 
 A matrix of a batch's column ``to_source`` leads from homogeneous (x, y, 1) in the output to the source. In
-both, edges of pixels are integers: the centre of the first pixel is (0.5, 0.5). All geometry is in the
-matrix: crops, resizes, flips, padding, rotations and perspectives. The source is the image that was
-converted, after its EXIF orientation has been applied; the conversion may have stored it in another size
-(``--resize``). Users call these functions on what a model returns.
+both, edges of pixels are integers: the centre of the first pixel is (0.5, 0.5). The source is the image that
+was converted, after its EXIF orientation has been applied; the conversion may have stored it in another size.
+Users call these functions on what a model returns.
 """
 
 from __future__ import annotations
@@ -113,19 +112,16 @@ def masks_to_source(
     Raises:
         ConfigError: The shapes do not fit each other, or the matrix has no inverse.
     """
-    given, to_output = np.asarray(masks), _inverse(np.asarray(matrix, np.float64))
-    height, width = map(int, size)
-    rows, columns = held_pixels(to_output, (height, width), (given.shape[-2], given.shape[-1]))
-    return np.where(rows >= 0, given[..., rows, columns], np.asarray(fill, given.dtype))
-
-
-def _inverse(matrix: Float) -> Float:
+    given, matrix = np.asarray(masks), np.asarray(matrix, np.float64)
     if matrix.shape != (3, 3):
         raise ConfigError(f"the matrix of masks must be (3, 3), of one image, found {matrix.shape}")
     try:
-        return np.asarray(np.linalg.inv(matrix), np.float64)
+        to_output = np.asarray(np.linalg.inv(matrix), np.float64)
     except np.linalg.LinAlgError:
         raise ConfigError("the matrix shows only one line of the source, so masks cannot go back") from None
+    height, width = map(int, size)
+    rows, columns = held_pixels(to_output, (height, width), (given.shape[-2], given.shape[-1]))
+    return np.where(rows >= 0, given[..., rows, columns], np.asarray(fill, given.dtype))
 
 
 def _moved(points: Float, matrix: npt.ArrayLike, name: str) -> Float:

@@ -58,14 +58,10 @@ class Mosaic(Transform):
     """Show four images around a random centre of a canvas of twice the size, scaled and moved, as YOLO does.
 
     Each image is scaled so that it just fits the size, and has a corner at the centre. The sample itself is
-    at the top left; three others of the epoch are at the top right, bottom left and bottom right. The
-    output is a window of the canvas, scaled by a random factor around the middle of the canvas, and moved.
-    An image without partners lies in the middle, and is scaled and moved in the same way.
-
-    The others are drawn from the draws of the epoch, so they follow a sampler and the weights of a mixture,
-    and do not depend on the batch or the rank. In a shuffled epoch the draws before the sample's own are a
-    random choice of the whole dataset, and they are decoded once for several mosaics. This transform must be
-    the first of a list.
+    at the top left; three others of the epoch are at the other corners. The output is a window of the canvas,
+    scaled by a random factor around the middle of the canvas, and moved. An image without partners lies in
+    the middle. The others are drawn from the draws of the epoch, so they follow a sampler and the weights of
+    a mixture, and do not depend on the batch or the rank. This transform must be the first of a list.
 
     Args:
         size: (height, width) of the output in pixels, or one number for a square.
@@ -75,15 +71,14 @@ class Mosaic(Transform):
         translate: Largest shift, as a share of the output, 0 to 1, for each axis.
         stop_epoch: First epoch without mosaics, which YOLO calls ``epochs - close_mosaic``; None for none.
         fill: Level 0..255 or three of them (RGB) where no image lies.
-        buffer: Number of draws before the sample's own, at least 3, from which the others are drawn; None for
-            all draws of the epoch. YOLO has 8 batches, but at most 1000. At the beginning of an epoch they
-            are drawn from its first draws. Without ``shuffle`` they are drawn from all draws, because the
-            draws before would be neighbours in the dataset. With ``BlockShuffle`` they are in the blocks that
-            are read together. With one or two ranks, the native engine keeps a quarter more samples decoded
-            than this number, if they have at most 4 MiB of pixels.
+        buffer: Number of draws before the sample's own, at least 3, from which the others are drawn, so that
+            they are decoded once for several mosaics; None for all draws of the epoch. YOLO has 8 batches,
+            but at most 1000. Without ``shuffle`` they are drawn from all draws, because the draws before
+            would be neighbours in the dataset. With one or two ranks, the native engine keeps a quarter more
+            samples decoded than this number, if they have at most 4 MiB of pixels.
 
-    The geometry follows Mosaic and RandomPerspective in github.com/ultralytics/ultralytics,
-    data/augment.py, without rotation and shear, in one resampling. ``RandomAffine`` may follow for these.
+    The geometry follows Mosaic and RandomPerspective in github.com/ultralytics/ultralytics, data/augment.py,
+    in one resampling. ``RandomAffine`` may follow for rotation and shear.
     """
 
     size: int | Sequence[int]
@@ -171,16 +166,15 @@ class DetectionMixUp(Transform):
 class CopyPaste(Transform):
     """Paste some objects of another image of the epoch onto the image, with their masks.
 
-    The other image passes through the transforms before this one with separate random numbers, such as
-    ``ScaleJitter``, a crop and a flip. Its crowds are not pasted, nor objects that a loader's ``min_visible``
-    and ``min_size`` drop. Where objects of the image are covered, their masks, boxes and areas shrink, and
-    covered keypoints count as hidden. An object is dropped if too little of it is left. Transforms of colours
-    come after it. The dataset needs instance masks.
+    The other image passes through the transforms before this one with separate random numbers. Its crowds
+    are not pasted, nor objects that a loader's ``min_visible`` and ``min_size`` drop. Where objects of the
+    image are covered, their masks, boxes and areas shrink, and covered keypoints count as hidden. Transforms
+    of colours come after it. The dataset needs instance masks.
 
     Args:
         p: Probability that objects are pasted onto an image.
         objects: Probability of each object of the other image to be pasted.
-        min_left: Least share of an object's mask, 0 to 1, that must not be covered.
+        min_left: Least share of an object's mask, 0 to 1, that must not be covered; else it is dropped.
         stop_epoch: First epoch without it; None for none.
 
     As in Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation",

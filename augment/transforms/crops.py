@@ -35,11 +35,9 @@ class CenterCrop(Transform):
 
     Args:
         size: (height, width) in pixels, or one number for a square.
-        fill: Level 0..255 or three of them (RGB) of padding, as for :class:`stoker.augment.Pad`; None leaves
-            the choice to other transforms.
+        fill: As for :class:`stoker.augment.Pad`; None leaves the choice to other transforms.
 
-    An odd margin is rounded as in torchvision: the origin of a crop is an even pixel; the larger half of
-    padding is at the bottom and right.
+    An odd margin is rounded as in torchvision.
     """
 
     size: int | Sequence[int]
@@ -71,9 +69,8 @@ class RandomResizedCrop(Transform):
         antialias: Likewise.
 
     The distribution is torchvision's: an area and a ratio are drawn up to ten times, and the first part that
-    fits gets a uniform location; if none fits, it is the largest central part within ``ratio``. The same
-    draws give the same part on every platform, except for about one sample in 10**12, where the last bit of
-    the platform's ``exp`` decides how half a pixel is rounded.
+    fits gets a uniform location; if none fits, it is the largest central part within ``ratio``. About one
+    sample in 10**12 depends on the last bit of the platform's ``exp``.
     """
 
     size: int | Sequence[int]
@@ -141,9 +138,7 @@ class CoverCrop(Transform):
         state.crop((u.T * (margin + 1)).astype(np.int64) if self.random else margin // 2, size)
 
 
-_ROUNDS = 100
-"""With the default options, a round gives no result for at most 5 in 7 of the samples that have boxes whose
-centre can be cut out. After this many rounds it is 2 samples in 10**15."""
+_ROUNDS = 100  # with the default options, 2 samples in 10**15 have no result after them
 
 
 @dataclass(frozen=True)
@@ -155,9 +150,7 @@ class RandomIoUCrop(Transform):
     ``trials`` parts of uniform height, width and location are drawn, and the first part is taken that has
     such an IoU and an allowed aspect ratio. If there is none, another option is drawn. Objects are dropped
     if the centres of their boxes are outside of the part (in torchvision, SanitizeBoundingBoxes does that).
-
-    Unlike torchvision, this transform always leaves an image without boxes as it is. It also leaves an image
-    for which a hundred options gave no part; torchvision would never end.
+    Images without boxes stay as they are, and those for which a hundred options gave no part.
 
     Args:
         min_scale: Smallest height and width of the part, as shares of the image's.
@@ -256,24 +249,19 @@ class ObjectCrop(Transform):
     """Cut out the box of an object with some of what is around it, scaled and rotated at random.
 
     The box is extended to the aspect ratio of ``size`` around its centre, and by ``padding``, and fills the
-    output. The image is resampled once. The defaults draw nothing, as for validation; training has
+    output. The defaults draw nothing, as for validation; training has
     ``ObjectCrop((256, 192), scale=0.35, degrees=40)`` (Xiao et al., "Simple baselines for human pose
     estimation and tracking", ECCV 2018; MMPose's TopdownAffine). Centres of pixels are at 0.5, as in "The
-    devil is in the details" (Huang et al., CVPR 2020), where Simple Baselines shifts by half a pixel.
-
-    ``dataset.select(each="object")`` makes a sample of each object. An image with several objects is cut out
-    around all of them, and one without an object is shown whole. What lies outside of the image is ``fill``.
+    devil is in the details" (Huang et al., CVPR 2020). ``dataset.select(each="object")`` makes a sample of
+    each object. An image with several objects is cut out around all of them, one without is shown whole.
 
     Args:
         size: (height, width) in pixels, or one number for a square.
         padding: Factor by which the extended box is enlarged.
-        scale: Standard deviation of a further factor, normally distributed around 1 and cut off at this
-            distance.
-        degrees: Standard deviation of the rotation, normally distributed around 0 and cut off at twice this
-            number.
+        scale: Standard deviation of a further factor, normal around 1 and cut off at this distance.
+        degrees: Standard deviation of the rotation, normal around 0 and cut off at twice this number.
         p: Probability of a rotation.
-        fill: Level 0..255 or three of them (RGB) outside of the image; None leaves the choice to other
-            transforms (black).
+        fill: As for :class:`stoker.augment.RandomRotation`.
     """
 
     size: int | Sequence[int]

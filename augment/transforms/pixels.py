@@ -101,8 +101,7 @@ class GaussianBlur(Transform):
     """Blur by a Gaussian whose standard deviation is drawn uniformly.
 
     Args:
-        kernel_size: Width and height of the kernel, odd, pixels, or one number for both. Width comes
-            first, as in torchvision, and unlike in sizes.
+        kernel_size: Width and height of the kernel (in this order, as in torchvision), odd, or one number.
         sigma: Range of the standard deviation, pixels, or one number.
     """
 
@@ -149,7 +148,7 @@ class RandomAdjustSharpness(Transform):
 class GaussianNoise(Transform):
     """Add normal noise to each pixel and channel; levels are clipped to 0..255 and rounded.
 
-    The noise is a function of seed, epoch, sample and pixel, the same in every engine that executes it.
+    The noise is a function of seed, epoch, sample and pixel.
 
     Args:
         mean: Mean of the noise, as a share of the full range: 0.5 adds 127.5 levels.
@@ -204,21 +203,17 @@ class JPEG(Transform):
 class ElasticTransform(Transform):
     """Move each pixel by a smooth random field, as if the image were printed on rubber.
 
-    :mod:`stoker.augment.noise` says how the field is made: as torchvision's, it is uniform
-    noise of -1 to 1, smoothed by a Gaussian, times half of ``alpha``. It is a function of seed, epoch,
-    sample and pixel, the same in every engine that executes it. Crops and resizes must come before it.
-
-    Class masks and instance masks follow, by nearest. Keypoints and the corners of boxes move by the
-    negated field at the pixel that holds them, which is near its inverse where the field is smooth; this is
-    torchvision's approximation. A box becomes the upright box around its moved corners.
+    As torchvision's, the field is uniform noise of -1 to 1, smoothed by a Gaussian, times half of ``alpha``
+    (:mod:`stoker.augment.noise`). It is a function of seed, epoch, sample and pixel. Crops and resizes must
+    come before it. Masks follow, by nearest. Keypoints and the corners of boxes move by the negated field at
+    the pixel that holds them, torchvision's approximation. A box becomes the upright box around its corners.
 
     Args:
         alpha: Strength, or a pair of them for x and y.
         sigma: Standard deviation of the Gaussian, or a pair of them for x and y, 0 to 1000 pixels. Large
             values make smoother and smaller displacements.
         interpolation: "bilinear" or "nearest", or torchvision's InterpolationMode.
-        fill: Level 0..255 or three of them (RGB) outside of the image, as for :class:`stoker.augment.Pad`;
-            None takes the fill of the transforms before (black).
+        fill: As for :class:`stoker.augment.RandomRotation`.
     """
 
     alpha: float | Sequence[float] = 50.0

@@ -2,15 +2,12 @@
 
 Magnitudes and what they mean are torchvision's (``torchvision.transforms.v2._auto_augment``, 0.29): a shear
 is a tangent about the top left corner, a translation is truncated to whole pixels, a rotation is
-counterclockwise about the centre, and a factor is 1 + magnitude.
+counterclockwise about the centre, and a factor is 1 + magnitude. Three things differ in the first three:
+interpolation is bilinear by default; all geometry is resampled once, before all colours; and consecutive
+changes of colours are not rounded in between. All images must have one size before them.
 
-Three things differ from torchvision in the first three: interpolation is bilinear by default; all geometry is
-resampled once, before all colours; and consecutive changes of colours are not rounded in between. All images
-must have one size before them.
-
-AugMix executes its chains operation by operation, each geometric operation on the uint8 image that it finds.
-Chains act on the output. Transforms that follow may mirror or warp the image, which is done before the
-chains. They may not crop or resize it. The sum is rounded; torchvision truncates it.
+AugMix executes its chains operation by operation on the output; transforms that follow may mirror or warp
+the image, which is done before the chains, and not crop or resize it. torchvision truncates the sum.
 """
 
 from __future__ import annotations
@@ -52,11 +49,7 @@ class Kind(IntEnum):
 
 
 GEOMETRIC = frozenset({Kind.ShearX, Kind.ShearY, Kind.TranslateX, Kind.TranslateY, Kind.Rotate})
-LINEAR = frozenset({Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Invert})
-"""Kinds that are affine maps of colours."""
-
-_NUMBERS = np.arange(len(Kind))[:, None, None]
-_SIGNED = np.isin(np.arange(len(Kind)), [*range(Kind.ShearX, Kind.Sharpness + 1)])
+LINEAR = frozenset({Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Invert})  # affine maps of colours
 
 
 @lru_cache(maxsize=16)
@@ -78,7 +71,8 @@ def magnitudes(
 
 def signs(kind: Int, u: Float) -> Float:
     """-1 for half of the operations that have a direction, else 1; all of one shape."""
-    return np.where(_SIGNED[kind] & (u < 0.5), -1.0, 1.0)
+    directed = np.isin(kind, range(Kind.ShearX, Kind.Sharpness + 1))
+    return np.where(directed & (u < 0.5), -1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class Operations:
     @cached_property
     def where(self) -> npt.NDArray[np.bool_]:
         """(len(Kind), S, N), which operations are of each kind."""
-        return np.asarray(self.kind.T == _NUMBERS)
+        return np.asarray(self.kind.T == np.arange(len(Kind))[:, None, None])
 
     @cached_property
     def by_kind(self) -> Float:
@@ -156,7 +150,6 @@ _STEPS: tuple[tuple[Kind, Callable[[npt.NDArray[np.bool_], Float], Step]], ...] 
 
 
 _MOST_BINS = 10_000
-"""Limit of the table of all magnitudes."""
 _KINDS = tuple(kind for kind in Kind if kind != Kind.Invert)
 
 
@@ -171,8 +164,7 @@ class RandAugment(Transform):
         magnitude: Bin of their magnitude, 0 to ``num_magnitude_bins - 1``.
         num_magnitude_bins: Number of bins, at least 2.
         interpolation: As for :class:`stoker.augment.RandomRotation`, for the geometric operations.
-        fill: Level 0..255 or three of them (RGB) outside of the image, as for
-            :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
+        fill: As for :class:`stoker.augment.RandomRotation`.
     """
 
     num_ops: int = 2
@@ -377,8 +369,7 @@ def _policy(name: str) -> _Policy:
     return _Policy(kind, probability, table[kind, level], possible)
 
 
-_DEEPEST = 3
-"""Largest number of operations in a chain of random depth."""
+_DEEPEST = 3  # the largest number of operations in a chain of random depth
 _PARTIAL = (*sorted(GEOMETRIC), Kind.Posterize, Kind.Solarize, Kind.AutoContrast, Kind.Equalize)
 _ALL = (*_PARTIAL, Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Sharpness)
 

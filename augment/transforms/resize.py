@@ -30,11 +30,10 @@ class Resize(Transform):
             side would exceed it, the image becomes smaller than ``size``. ``Resize(640, max_size=640)`` makes
             the longer side 640, as does ``max_size`` without a size; torchvision refuses the former.
         antialias: Whether each pixel of a smaller image is an average of all that it stands for. Without it,
-            bilinear and bicubic look at the nearest pixels only, as torchvision does on tensors. An image
-            that is warped as well antialiases.
+            bilinear and bicubic look at the nearest pixels only, as torchvision does on tensors, but for
+            images that are warped as well.
 
-    A crop that follows is taken from the source directly: nothing is resampled twice, and the crop's corners
-    are not rounded to pixels of the source.
+    A crop that follows is taken from the source directly: nothing is resampled twice.
     """
 
     size: int | Sequence[int] | None

@@ -1,13 +1,12 @@
 """Flips and warps: torchvision.transforms.v2.RandomHorizontalFlip, RandomRotation, RandomAffine and the like.
 
-A warp is composed into one matrix with all the geometry that follows it, and acts on the image that the
-geometry before it made. That image must have one size for all samples: put a resize or crop to a fixed size
-before it. The source is resampled once, with antialiasing, see :class:`stoker.augment.params.Warp`;
-torchvision resamples once for each transform.
+A warp is composed into one matrix with all the geometry that follows it. The image before it must have one
+size for all samples. The source is resampled once, with antialiasing, see
+:class:`stoker.augment.params.Warp`.
 
-``interpolation`` is "bilinear" by default (torchvision's default is nearest for the first two), even after a
-resize with another interpolation. With "nearest", pixels are picked from the image that the resize made by
-its own interpolation. That happens only if all warps that change an image are "nearest".
+``interpolation`` is "bilinear" by default, even after a resize with another interpolation. With "nearest",
+pixels are picked from the image that the resize made by its own interpolation. That happens only if all warps
+that change an image are "nearest".
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from ..state import TransformState
 from .base import SMALLEST, Float, Int, Transform, as_pair, as_tuple, between
 
 _DEGREES = "a number from 0 or a pair low <= high, in degrees"
-_CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
-"""Row and column of the corners, clockwise from the top left."""
+_CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))  # row and column, clockwise from the top left
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,9 @@ class RandomRotation(Transform):
         expand: Whether the image becomes large enough to show all of it. Sizes then differ, and a
             resize, or a crop that is no larger than the shorter side, must follow.
         center: Centre of the rotation, (x, y) in pixels from the top left corner, with edges of pixels at
-            integers; None for the centre of the image. Must be None with ``expand`` (torchvision ignores it).
-        fill: Level 0..255 or three of them (RGB) outside of the image, as for
-            :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
+            integers; None for the centre of the image, as it must be with ``expand``.
+        fill: Level 0..255 or three of them (RGB) outside of the image; a list of transforms has one. None
+            leaves the choice to other transforms (black).
     """
 
     degrees: float | Sequence[float]
