@@ -12,10 +12,12 @@ the image, which is done before the chains, and not crop or resize it. torchvisi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from functools import cached_property, lru_cache, reduce
+from functools import cache, cached_property, lru_cache, reduce
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -71,7 +73,7 @@ def magnitudes(
 
 def signs(kind: Int, u: Float) -> Float:
     """-1 for half of the operations that have a direction, else 1; all of one shape."""
-    directed = np.isin(kind, range(Kind.ShearX, Kind.Sharpness + 1))
+    directed = np.isin(kind, np.arange(Kind.ShearX, Kind.Posterize))
     return np.where(directed & (u < 0.5), -1.0, 1.0)
 
 
@@ -102,7 +104,7 @@ class Operations:
     @cached_property
     def where(self) -> npt.NDArray[np.bool_]:
         """(len(Kind), S, N), which operations are of each kind."""
-        return np.asarray(self.kind.T == np.arange(len(Kind))[:, None, None])
+        return np.asarray(np.arange(len(Kind))[:, None, None] == self.kind.T)
 
     @cached_property
     def by_kind(self) -> Float:
@@ -226,90 +228,6 @@ class TrivialAugmentWide(Transform):
 
 
 _BINS = 10
-# Pairs of an operation, its probability and, where it has one, the bin of its magnitude.
-_POLICIES = {
-    "imagenet": """
-        Posterize 0.4 8, Rotate 0.6 9
-        Solarize 0.6 5, AutoContrast 0.6
-        Equalize 0.8, Equalize 0.6
-        Posterize 0.6 7, Posterize 0.6 6
-        Equalize 0.4, Solarize 0.2 4
-        Equalize 0.4, Rotate 0.8 8
-        Solarize 0.6 3, Equalize 0.6
-        Posterize 0.8 5, Equalize 1
-        Rotate 0.2 3, Solarize 0.6 8
-        Equalize 0.6, Posterize 0.4 6
-        Rotate 0.8 8, Color 0.4 0
-        Rotate 0.4 9, Equalize 0.6
-        Equalize 0, Equalize 0.8
-        Invert 0.6, Equalize 1
-        Color 0.6 4, Contrast 1 8
-        Rotate 0.8 8, Color 1 2
-        Color 0.8 8, Solarize 0.8 7
-        Sharpness 0.4 7, Invert 0.6
-        ShearX 0.6 5, Equalize 1
-        Color 0.4 0, Equalize 0.6
-        Equalize 0.4, Solarize 0.2 4
-        Solarize 0.6 5, AutoContrast 0.6
-        Invert 0.6, Equalize 1
-        Color 0.6 4, Contrast 1 8
-        Equalize 0.8, Equalize 0.6
-    """,
-    "cifar10": """
-        Invert 0.1, Contrast 0.2 6
-        Rotate 0.7 2, TranslateX 0.3 9
-        Sharpness 0.8 1, Sharpness 0.9 3
-        ShearY 0.5 8, TranslateY 0.7 9
-        AutoContrast 0.5, Equalize 0.9
-        ShearY 0.2 7, Posterize 0.3 7
-        Color 0.4 3, Brightness 0.6 7
-        Sharpness 0.3 9, Brightness 0.7 9
-        Equalize 0.6, Equalize 0.5
-        Contrast 0.6 7, Sharpness 0.6 5
-        Color 0.7 7, TranslateX 0.5 8
-        Equalize 0.3, AutoContrast 0.4
-        TranslateY 0.4 3, Sharpness 0.2 6
-        Brightness 0.9 6, Color 0.2 8
-        Solarize 0.5 2, Invert 0
-        Equalize 0.2, AutoContrast 0.6
-        Equalize 0.2, Equalize 0.6
-        Color 0.9 9, Equalize 0.6
-        AutoContrast 0.8, Solarize 0.2 8
-        Brightness 0.1 3, Color 0.7 0
-        Solarize 0.4 5, AutoContrast 0.9
-        TranslateY 0.9 9, TranslateY 0.7 9
-        AutoContrast 0.9, Solarize 0.8 3
-        Equalize 0.8, Invert 0.1
-        TranslateY 0.7 9, AutoContrast 0.9
-    """,
-    "svhn": """
-        ShearX 0.9 4, Invert 0.2
-        ShearY 0.9 8, Invert 0.7
-        Equalize 0.6, Solarize 0.6 6
-        Invert 0.9, Equalize 0.6
-        Equalize 0.6, Rotate 0.9 3
-        ShearX 0.9 4, AutoContrast 0.8
-        ShearY 0.9 8, Invert 0.4
-        ShearY 0.9 5, Solarize 0.2 6
-        Invert 0.9, AutoContrast 0.8
-        Equalize 0.6, Rotate 0.9 3
-        ShearX 0.9 4, Solarize 0.3 3
-        ShearY 0.8 8, Invert 0.7
-        Equalize 0.9, TranslateY 0.6 6
-        Invert 0.9, Equalize 0.6
-        Contrast 0.3 3, Rotate 0.8 4
-        Invert 0.8, TranslateY 0 2
-        ShearY 0.7 6, Solarize 0.4 8
-        Invert 0.6, Rotate 0.8 4
-        ShearY 0.3 7, TranslateX 0.9 3
-        ShearX 0.1 6, Invert 0.6
-        Solarize 0.7 2, TranslateY 0.6 7
-        ShearY 0.8 4, Invert 0.8
-        ShearX 0.7 9, TranslateY 0.8 3
-        ShearY 0.8 5, AutoContrast 0.7
-        ShearX 0.7 2, Invert 0.1
-    """,
-}
 
 
 @dataclass(frozen=True)
@@ -334,13 +252,14 @@ class AutoAugment(Transform):
 
     def __post_init__(self) -> None:
         name = getattr(self.policy, "value", self.policy)
-        self.check("policy", isinstance(name, str) and name in _POLICIES, f"one of {', '.join(_POLICIES)}")
+        known = ("imagenet", "cifar10", "svhn")
+        self.check("policy", isinstance(name, str) and name in known, f"one of {', '.join(known)}")
         self.set("policy", name)
         self.set_warping()
 
     def params(self, state: TransformState, u: Float) -> None:
         state.use_fill(self.fill)
-        policy = _policy(self.policy)
+        policy = _policies()[self.policy]
         pair = (u[:, 0] * len(policy.kind)).astype(np.int64)
         applied = u[:, 1:3] < policy.probability[pair]
         kind = np.where(applied, policy.kind[pair], Kind.Identity)
@@ -351,22 +270,26 @@ class AutoAugment(Transform):
 class _Policy(NamedTuple):
     """P pairs as arrays of shape (P, 2), and the kinds that the first and the second of a pair can be."""
 
-    kind: npt.NDArray[np.int64]
+    kind: Int
     probability: Float
     magnitude: Float
     possible: tuple[frozenset[Kind], ...]
 
 
-@lru_cache(maxsize=len(_POLICIES))
-def _policy(name: str) -> _Policy:
-    rows = [line.split(", ") for line in _POLICIES[name].strip().splitlines()]
-    words = [[operation.split() for operation in pair] for pair in rows]
-    kind = np.array([[Kind[operation[0]] for operation in pair] for pair in words], np.int64)
-    probability = np.array([[float(operation[1]) for operation in pair] for pair in words])
-    level = np.array([[int([*operation, "0"][2]) for operation in pair] for pair in words])
+@cache
+def _policies() -> dict[str, _Policy]:
+    """The learned policies by the names of their datasets."""
+    # The file has for each operation of a pair its kind, its probability and the bin of its magnitude.
+    path = Path(__file__).parents[1] / "recipes" / "policies" / "autoaugment.json"
     table = magnitudes(_BINS, shear=0.3, shift=150 / 331, turn=30, factor=0.9, bits=(8, 4))
-    possible = tuple(frozenset(map(Kind, kinds)) for kinds in kind.T.tolist())
-    return _Policy(kind, probability, table[kind, level], possible)
+    policies = {}
+    for name, pairs in json.loads(path.read_text("utf-8")).items():
+        kind = np.array([[Kind[operation] for operation, _, _ in pair] for pair in pairs], np.int64)
+        probability = np.array([[share for _, share, _ in pair] for pair in pairs])
+        level = np.array([[level for _, _, level in pair] for pair in pairs])
+        possible = tuple(frozenset(map(Kind, kinds)) for kinds in kind.T.tolist())
+        policies[name] = _Policy(kind, probability, table[kind, level], possible)
+    return policies
 
 
 _DEEPEST = 3  # the largest number of operations in a chain of random depth
