@@ -11,24 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stoker.augment import (
-    JPEG,
-    CenterCrop,
-    ElasticTransform,
-    GaussianBlur,
-    GaussianNoise,
-    Pad,
-    RandAugment,
-    RandomAdjustSharpness,
-    RandomAffine,
-    RandomInvert,
-    RandomOrder,
-    RandomPosterize,
-    RandomRotation,
-    RandomSolarize,
-    Resize,
-    compile_image,
-)
+from stoker import augment
 from stoker.augment.reference import execute
 from stoker.augment.transforms.policies import Kind, Operations
 
@@ -38,7 +21,7 @@ HEIGHT, WIDTH = PIXELS.shape[:2]
 
 
 @dataclass(frozen=True, init=False)
-class SingleOperation(RandAugment):
+class SingleOperation(augment.RandAugment):
     """A policy that always applies the same operation."""
 
     operation: tuple[Kind, float] = (Kind.Identity, 0.0)
@@ -57,29 +40,31 @@ def transform(name):
     interpolation = "nearest" if name.endswith(" nearest") else "bilinear"
     kind, *numbers = name.removesuffix(" nearest").split()
     if kind == "resize":
-        return Resize((int(numbers[1]), int(numbers[2])), numbers[0])
+        return augment.Resize((int(numbers[1]), int(numbers[2])), numbers[0])
     if kind == "pad":
-        return Pad(list(map(int, numbers[1:])), padding_mode=numbers[0])
+        return augment.Pad(list(map(int, numbers[1:])), padding_mode=numbers[0])
     values = list(map(float, numbers))
     if kind == "elastic":
-        return ElasticTransform(values[:2], values[2], interpolation)
+        return augment.ElasticTransform(values[:2], values[2], interpolation)
     if kind == "noise":
-        return GaussianNoise(*values[:2])
+        return augment.GaussianNoise(*values[:2])
     if kind == "jpeg":
-        return JPEG(int(values[0]))
+        return augment.JPEG(int(values[0]))
     if kind == "sharpness":
-        return RandomAdjustSharpness(values[0], 1)
+        return augment.RandomAdjustSharpness(values[0], 1)
     if kind == "blur":
-        return GaussianBlur((int(values[0]), int(values[1])), values[2])
+        return augment.GaussianBlur((int(values[0]), int(values[1])), values[2])
     if kind == "expand":
-        return RandomRotation((values[0],) * 2, interpolation, expand=True)
+        return augment.RandomRotation((values[0],) * 2, interpolation, expand=True)
     if kind == "rotation":
         fill = list(map(int, values[3:]))
-        return RandomRotation((values[0],) * 2, interpolation, center=values[1:3], fill=fill)
+        return augment.RandomRotation((values[0],) * 2, interpolation, center=values[1:3], fill=fill)
     if kind == "affine":
         degrees, scale, x, y = values[:4]
         center, fill = values[4:6], list(map(int, values[6:]))
-        return RandomAffine((degrees,) * 2, None, (scale,) * 2, (x, x, y, y), interpolation, fill, center)
+        return augment.RandomAffine(
+            (degrees,) * 2, None, (scale,) * 2, (x, x, y, y), interpolation, fill, center
+        )
     magnitude = 255 * values[0] if kind == "Solarize" else values[0]
     return SingleOperation(Kind[kind], magnitude, interpolation)
 
@@ -104,8 +89,8 @@ OPERATIONS = sorted(name for name in set(TORCHVISION) - {"pixels"} if not name.s
 def test_pixels_are_those_of_torchvision(name):
     size = TORCHVISION[name].shape[:2]
     # An expanded image is whole only if it has the size of torchvision's.
-    cut = [CenterCrop(size)] if name.startswith("expand") else []
-    plan = compile_image([CenterCrop((HEIGHT, WIDTH)), transform(name), *cut])
+    cut = [augment.CenterCrop(size)] if name.startswith("expand") else []
+    plan = augment.compile_image([augment.CenterCrop((HEIGHT, WIDTH)), transform(name), *cut])
     params = plan.draw(np.array([HEIGHT]), np.array([WIDTH]), np.array([0]), 0, 0)
     if name.startswith(("elastic", "noise")):
         key = np.array([name.removesuffix(" nearest").split()[-1]], np.uint64)
@@ -123,9 +108,11 @@ def test_pixels_are_those_of_torchvision(name):
 
 
 def test_random_order_makes_the_images_of_every_order_of_torchvision():
-    mixed = RandomOrder([RandomSolarize(128, 1), RandomPosterize(2, 1), RandomInvert(1)])
+    mixed = augment.RandomOrder(
+        [augment.RandomSolarize(128, 1), augment.RandomPosterize(2, 1), augment.RandomInvert(1)]
+    )
     n = 64
-    params = compile_image([CenterCrop((HEIGHT, WIDTH)), mixed]).draw(
+    params = augment.compile_image([augment.CenterCrop((HEIGHT, WIDTH)), mixed]).draw(
         np.full(n, HEIGHT), np.full(n, WIDTH), np.arange(n), 0, 0
     )
     found = {execute(params, i, PIXELS, "uint8", "NHWC").tobytes() for i in range(n)}

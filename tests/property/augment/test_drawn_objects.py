@@ -17,26 +17,7 @@ from helpers.payloads import run_once, samples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.augment import (
-    CenterCrop,
-    ImageParams,
-    Pad,
-    RandomAffine,
-    RandomCrop,
-    RandomErasing,
-    RandomHorizontalFlip,
-    RandomIoUCrop,
-    RandomPerspective,
-    RandomResizedCrop,
-    RandomRotation,
-    RandomShortestSize,
-    RandomVerticalFlip,
-    RandomZoomOut,
-    Resize,
-    ScaleJitter,
-    Transform,
-    compile_image,
-)
+from stoker import augment
 from stoker.augment.geometry.annotations import (
     forward_matrix,
     mirrored,
@@ -58,32 +39,32 @@ SWAP = [1, 0]
 Boxes = Any
 
 sides = st.integers(60, 90)
-flips = st.builds(RandomHorizontalFlip) | st.builds(RandomVerticalFlip)
+flips = st.builds(augment.RandomHorizontalFlip) | st.builds(augment.RandomVerticalFlip)
 upright = st.one_of(
     flips,
-    st.builds(Resize, st.integers(60, 150)),
-    st.builds(CenterCrop, st.tuples(st.integers(50, 160), st.integers(50, 160))),
-    st.builds(Pad, st.integers(0, 20)),
-    st.builds(RandomZoomOut, side_range=st.just((1.0, 1.6))),
-    st.builds(RandomIoUCrop, sampler_options=st.just((0.0, 0.1, 2.0))),
-    st.builds(ScaleJitter, st.just(120), st.just((0.7, 1.5))),
-    st.builds(RandomShortestSize, st.just((80, 100, 130))),
+    st.builds(augment.Resize, st.integers(60, 150)),
+    st.builds(augment.CenterCrop, st.tuples(st.integers(50, 160), st.integers(50, 160))),
+    st.builds(augment.Pad, st.integers(0, 20)),
+    st.builds(augment.RandomZoomOut, side_range=st.just((1.0, 1.6))),
+    st.builds(augment.RandomIoUCrop, sampler_options=st.just((0.0, 0.1, 2.0))),
+    st.builds(augment.ScaleJitter, st.just(120), st.just((0.7, 1.5))),
+    st.builds(augment.RandomShortestSize, st.just((80, 100, 130))),
 )
 settling = st.one_of(
-    st.builds(Resize, st.tuples(sides, sides)),
-    st.builds(RandomResizedCrop, st.tuples(sides, sides), st.just((0.4, 1.0))),
-    st.builds(RandomCrop, st.tuples(sides, sides), pad_if_needed=st.just(True)),
-    st.builds(CenterCrop, st.tuples(sides, sides)),
+    st.builds(augment.Resize, st.tuples(sides, sides)),
+    st.builds(augment.RandomResizedCrop, st.tuples(sides, sides), st.just((0.4, 1.0))),
+    st.builds(augment.RandomCrop, st.tuples(sides, sides), pad_if_needed=st.just(True)),
+    st.builds(augment.CenterCrop, st.tuples(sides, sides)),
 )
 turning = st.one_of(
-    st.builds(RandomRotation, st.integers(0, 180)),
-    st.builds(RandomAffine, st.just(30), st.just((0.1, 0.2)), st.just((0.8, 1.3)), st.just(15)),
-    st.builds(RandomPerspective, st.sampled_from([0.2, 0.4]), st.just(1.0)),
+    st.builds(augment.RandomRotation, st.integers(0, 180)),
+    st.builds(augment.RandomAffine, st.just(30), st.just((0.1, 0.2)), st.just((0.8, 1.3)), st.just(15)),
+    st.builds(augment.RandomPerspective, st.sampled_from([0.2, 0.4]), st.just(1.0)),
 )
 
 
 @st.composite
-def chains(draw: st.DrawFn) -> list[Transform]:
+def chains(draw: st.DrawFn) -> list[augment.Transform]:
     """Geometry before an image has its size, the size, and flips and perhaps a warp after it."""
     before = draw(st.lists(upright, max_size=3))
     after = draw(st.lists(flips, max_size=2))
@@ -106,7 +87,7 @@ def scene(seed: int) -> tuple[Any, Boxes, Any]:
     return images, np.concatenate((low, high), axis=1), np.concatenate((center, visible), axis=2)
 
 
-def run(engine: str, images: Any, params: ImageParams, folder: Path) -> Any:
+def run(engine: str, images: Any, params: augment.ImageParams, folder: Path) -> Any:
     """The images that an engine makes, (N, H, W, 3) uint8."""
     path = folder / "shard"
     samples = samples_of([image.tobytes() for image in images], path, (HEIGHT, WIDTH), Codec.RAW)
@@ -128,13 +109,13 @@ def centroid(channel: Any) -> Any:
     return np.array(((columns * channel).sum(), (rows * channel).sum())) / channel.sum(dtype=float)
 
 
-def draw_params(transforms: Sequence[Transform], boxes: Boxes, seed: int) -> ImageParams:
+def draw_params(transforms: Sequence[augment.Transform], boxes: Boxes, seed: int) -> augment.ImageParams:
     objects = Objects(boxes.astype(np.float64), np.arange(N))
-    plan = compile_image(transforms)
+    plan = augment.compile_image(transforms)
     return plan.draw(np.full(N, HEIGHT), np.full(N, WIDTH), np.arange(N), seed, 0, objects=objects)
 
 
-def shown_boxes(params: ImageParams, boxes: Boxes) -> Boxes:
+def shown_boxes(params: augment.ImageParams, boxes: Boxes) -> Boxes:
     """XYXY around what a warp shows of each box: it cuts at whole pixels of the source, boxes at the crop."""
     low, high = np.floor(params.region[:, :2])[:, ::-1], np.ceil(params.region[:, 2:])[:, ::-1]
     left, top, right, bottom = np.concatenate((boxes[:, :2].clip(low), boxes[:, 2:].clip(None, high)), 1).T
@@ -143,7 +124,7 @@ def shown_boxes(params: ImageParams, boxes: Boxes) -> Boxes:
     return np.concatenate((corners.min(axis=1), corners.max(axis=1)), axis=1)
 
 
-def check_boxes(params: ImageParams, boxes: Boxes, images: Any) -> None:
+def check_boxes(params: augment.ImageParams, boxes: Boxes, images: Any) -> None:
     moved, keep = transform_boxes(params, boxes, np.arange(N))
     shown = moved if params.warp is None else shown_boxes(params, boxes)
     # A sharp tip of a turned rectangle covers no pixel by half: a trace of it must do.
@@ -159,7 +140,7 @@ def check_boxes(params: ImageParams, boxes: Boxes, images: Any) -> None:
             assert (box <= hull + 1).all()
 
 
-def check_masks(params: ImageParams, boxes: Boxes, images: Any) -> None:
+def check_masks(params: augment.ImageParams, boxes: Boxes, images: Any) -> None:
     moved, keep = transform_boxes(params, boxes, np.arange(N))
     left, top, right, bottom = boxes.T
     outlines = np.stack((left, top, right, top, right, bottom, left, bottom), axis=1).reshape(N, 4, 2)
@@ -178,7 +159,7 @@ def check_masks(params: ImageParams, boxes: Boxes, images: Any) -> None:
                 assert (mask != (images[i, ..., 0] > 127)).sum() <= 0.6 * perimeter + 4
 
 
-def check_keypoints(params: ImageParams, keypoints: Any, images: Any) -> None:
+def check_keypoints(params: augment.ImageParams, keypoints: Any, images: Any) -> None:
     moved = transform_keypoints(params, keypoints, np.arange(N), SWAP)
     reach = BLOB * np.array([(-1, -1, 0), (1, -1, 0), (1, 1, 0), (-1, 1, 0)])
     turned = mirrored(params)
@@ -194,7 +175,7 @@ def check_keypoints(params: ImageParams, keypoints: Any, images: Any) -> None:
 @given(chain=chains(), seed=st.integers(0, 1000))
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_boxes_masks_and_keypoints_lie_on_the_marks_in_the_pixels(
-    engine: str, chain: list[Transform], seed: int, tmp_path_factory: pytest.TempPathFactory
+    engine: str, chain: list[augment.Transform], seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     images, boxes, keypoints = scene(seed)
     params = draw_params(chain, boxes, seed)
@@ -208,8 +189,8 @@ def test_boxes_masks_and_keypoints_lie_on_the_marks_in_the_pixels(
 
 def test_erasing_moves_no_box_and_no_keypoint(tmp_path: Path) -> None:
     images, boxes, keypoints = scene(0)
-    plain = draw_params([Resize((80, 90))], boxes, 0)
-    erased = draw_params([Resize((80, 90)), RandomErasing(1, (0.3, 0.5), value=9)], boxes, 0)
+    plain = draw_params([augment.Resize((80, 90))], boxes, 0)
+    erased = draw_params([augment.Resize((80, 90)), augment.RandomErasing(1, (0.3, 0.5), value=9)], boxes, 0)
     for function, labels in ((transform_boxes, boxes), (transform_keypoints, keypoints)):
         for a, b in zip(*(function(p, labels, np.arange(N)) for p in (plain, erased)), strict=True):
             np.testing.assert_array_equal(a, b)

@@ -8,37 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.augment import (
-    AugMix,
-    AutoAugment,
-    CenterCrop,
-    ColorJitter,
-    GaussianBlur,
-    Normalize,
-    Pad,
-    RandAugment,
-    RandomAdjustSharpness,
-    RandomAffine,
-    RandomApply,
-    RandomAutocontrast,
-    RandomChoice,
-    RandomCrop,
-    RandomEqualize,
-    RandomErasing,
-    RandomGrayscale,
-    RandomHorizontalFlip,
-    RandomInvert,
-    RandomPerspective,
-    RandomPhotometricDistort,
-    RandomPosterize,
-    RandomResizedCrop,
-    RandomRotation,
-    RandomSolarize,
-    RandomVerticalFlip,
-    Resize,
-    TrivialAugmentWide,
-    compile_image,
-)
+from stoker import augment
 from stoker.augment.geometry.annotations import transform_boxes, transform_mask
 from stoker.augment.reference import execute, render
 from stoker.augment.steps import Step
@@ -47,60 +17,64 @@ LENGTHS = st.integers(1, 40)
 SIZES = st.one_of(LENGTHS, st.tuples(LENGTHS, LENGTHS))
 INTERPOLATIONS = st.sampled_from(["nearest", "bilinear", "bicubic", "lanczos"])
 GEOMETRY = st.one_of(
-    st.builds(Resize, SIZES, INTERPOLATIONS),
-    LENGTHS.flatmap(lambda n: st.builds(Resize, st.just(n), max_size=st.integers(n + 1, n + 50))),
-    st.builds(CenterCrop, SIZES),
-    st.builds(RandomResizedCrop, SIZES, interpolation=INTERPOLATIONS),
-    st.builds(Pad, st.integers(0, 9)),
-    st.builds(RandomCrop, SIZES, st.integers(0, 9), st.just(True)),
-    st.just(RandomHorizontalFlip()),
-    st.just(RandomVerticalFlip()),
+    st.builds(augment.Resize, SIZES, INTERPOLATIONS),
+    LENGTHS.flatmap(lambda n: st.builds(augment.Resize, st.just(n), max_size=st.integers(n + 1, n + 50))),
+    st.builds(augment.CenterCrop, SIZES),
+    st.builds(augment.RandomResizedCrop, SIZES, interpolation=INTERPOLATIONS),
+    st.builds(augment.Pad, st.integers(0, 9)),
+    st.builds(augment.RandomCrop, SIZES, st.integers(0, 9), st.just(True)),
+    st.just(augment.RandomHorizontalFlip()),
+    st.just(augment.RandomVerticalFlip()),
 )
 WARPS = st.sampled_from(
     [
-        RandomRotation(180),
-        RandomAffine(90, (0.5, 0.5), (0.2, 5), (-50, 50, -50, 50)),
-        RandomPerspective(1.0, 1.0),
+        augment.RandomRotation(180),
+        augment.RandomAffine(90, (0.5, 0.5), (0.2, 5), (-50, 50, -50, 50)),
+        augment.RandomPerspective(1.0, 1.0),
     ]
 )
 SINGLE_COLORS = st.sampled_from(
     [
-        ColorJitter(0.9, 0.9, 0.9, 0.5),
-        RandomPhotometricDistort(),
-        RandomGrayscale(0.5),
-        RandomInvert(),
-        RandomPosterize(2),
-        RandomSolarize(100),
-        RandomAutocontrast(),
-        RandomEqualize(),
-        GaussianBlur((5, 3)),
-        RandomAdjustSharpness(2.5),
+        augment.ColorJitter(0.9, 0.9, 0.9, 0.5),
+        augment.RandomPhotometricDistort(),
+        augment.RandomGrayscale(0.5),
+        augment.RandomInvert(),
+        augment.RandomPosterize(2),
+        augment.RandomSolarize(100),
+        augment.RandomAutocontrast(),
+        augment.RandomEqualize(),
+        augment.GaussianBlur((5, 3)),
+        augment.RandomAdjustSharpness(2.5),
     ]
 )
 POLICIES = st.sampled_from(
     [
-        RandAugment(3, 20),
-        TrivialAugmentWide(),
-        AutoAugment(),
-        AutoAugment("svhn"),
+        augment.RandAugment(3, 20),
+        augment.TrivialAugmentWide(),
+        augment.AutoAugment(),
+        augment.AutoAugment("svhn"),
     ]
 )
 NESTED = st.recursive(
     st.one_of(SINGLE_COLORS, WARPS, POLICIES),
     lambda inner: st.one_of(
-        st.builds(RandomApply, st.lists(inner, min_size=1, max_size=3), st.sampled_from([0.0, 0.5, 1.0])),
-        st.builds(RandomChoice, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(
+            augment.RandomApply, st.lists(inner, min_size=1, max_size=3), st.sampled_from([0.0, 0.5, 1.0])
+        ),
+        st.builds(augment.RandomChoice, st.lists(inner, min_size=1, max_size=3)),
     ),
     max_leaves=4,
 )
-LAST = st.sampled_from([[], [AugMix()], [RandomApply([AugMix(5, 2, 1, 0.3, all_ops=False)])]])
-CHAINS = st.lists(GEOMETRY, max_size=5).map(lambda chain: [*chain, CenterCrop(16)])
+LAST = st.sampled_from(
+    [[], [augment.AugMix()], [augment.RandomApply([augment.AugMix(5, 2, 1, 0.3, all_ops=False)])]]
+)
+CHAINS = st.lists(GEOMETRY, max_size=5).map(lambda chain: [*chain, augment.CenterCrop(16)])
 SOURCES = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), min_size=1, max_size=5)
 
 
 def draw(chain, sources, samples, seed):
     height, width = np.array(sources).T
-    return compile_image(chain).draw(height, width, samples, seed, 0)
+    return augment.compile_image(chain).draw(height, width, samples, seed, 0)
 
 
 @given(CHAINS, SOURCES, st.integers(-5, 5))
@@ -151,7 +125,14 @@ def assert_same_rows(first, i, second, k):
 @given(CHAINS, st.lists(NESTED, max_size=3), LAST, SOURCES, st.data())
 @settings(max_examples=40)
 def test_parameters_of_a_sample_do_not_depend_on_its_batch(chain, more, last, sources, data):
-    chain = [*chain, *more, RandomHorizontalFlip(), CenterCrop(12), *last, RandomErasing()]
+    chain = [
+        *chain,
+        *more,
+        augment.RandomHorizontalFlip(),
+        augment.CenterCrop(12),
+        *last,
+        augment.RandomErasing(),
+    ]
     together = draw(chain, sources, np.arange(len(sources)), 0)
     order = data.draw(st.permutations(range(len(sources))))
     rows = np.array(order[: data.draw(st.integers(1, len(sources)))])
@@ -163,8 +144,15 @@ def test_parameters_of_a_sample_do_not_depend_on_its_batch(chain, more, last, so
 @given(CHAINS, st.lists(NESTED, max_size=5), LAST, SOURCES, st.integers(0, 9))
 @settings(max_examples=40)
 def test_any_chain_with_colours_can_be_executed_and_stays_in_range(chain, more, last, sources, seed):
-    plan = compile_image(
-        [*chain, *more, CenterCrop(12), *last, RandomErasing(), Normalize((0,) * 3, (1,) * 3)]
+    plan = augment.compile_image(
+        [
+            *chain,
+            *more,
+            augment.CenterCrop(12),
+            *last,
+            augment.RandomErasing(),
+            augment.Normalize((0,) * 3, (1,) * 3),
+        ]
     )
     height, width = np.array(sources).T
     params = plan.draw(height, width, np.arange(len(sources)), seed, 0)

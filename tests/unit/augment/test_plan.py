@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
+from stoker import augment
 from stoker.augment import (
     CenterCrop,
     Normalize,
@@ -35,12 +37,6 @@ def arrays(params):
     return [params.crop, params.region, params.dest, params.flip, params.color]
 
 
-@pytest.mark.parametrize("transforms", [[], [Resize(256)], [RandomHorizontalFlip(), Normalize()]])
-def test_images_of_different_sizes_are_refused_with_the_remedy(transforms):
-    with pytest.raises(ConfigError, match=r"Add CenterCrop\(size\), or Resize\(\(height, width\)\)"):
-        compile_image(transforms)
-
-
 @pytest.mark.parametrize(
     ("transforms", "needs"),
     [
@@ -67,21 +63,6 @@ def test_the_last_geometry_decides_the_size_of_the_output(transforms, size):
     plan = compile_image(transforms)
     assert plan.size == size
     assert plan.draw(np.array([90]), np.array([80]), np.array([0]), 0, 0).size == size
-
-
-def test_geometry_after_normalize_is_refused():
-    with pytest.raises(ConfigError, match="CenterCrop stands after Normalize\nMove CenterCrop before it"):
-        compile_image([Resize(8), Normalize(), CenterCrop(8)])
-
-
-def test_items_that_are_no_transforms_are_refused():
-    with pytest.raises(ConfigError, match="found 'CenterCrop'"):
-        compile_image(["CenterCrop"])
-
-
-def test_a_plan_knows_whether_it_is_random():
-    assert compile_image(TRAIN).random
-    assert not compile_image([Resize(8), CenterCrop(8), Normalize()]).random
 
 
 def test_a_plan_is_described_in_json():
@@ -117,31 +98,6 @@ def test_white_has_the_value_of_the_element_type_and_its_units(transforms, dtype
     np.testing.assert_allclose(color[1, :, :3] @ [255, 255, 255] + color[1, :, 3], white, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "transforms", [[Resize((1, 40000))], [Resize((40000, 1)), RandomRotation(9), CenterCrop((8, 1))]]
-)
-def test_images_that_are_too_large_for_engines_are_refused_at_once(transforms):
-    with pytest.raises(ConfigError, match=r"40000.*; a side has 32768 at most"):
-        compile_image(transforms)
-    compile_image([Resize((40000, 40000)), CenterCrop(8)])  # nothing is of that size there
-
-
-@pytest.mark.parametrize("before", [[], [ToDtype("float16")]])
-def test_a_mean_of_levels_is_refused_where_pixels_are_shares(before):
-    with pytest.raises(
-        ConfigError, match=r"(?s)^Normalize: mean .* in 0..1, found \(123.0, 117.0, 104.0\).*255"
-    ):
-        compile_image([CenterCrop(4), *before, Normalize((123, 117, 104), (58, 57, 57))])
-    compile_image([CenterCrop(4), *before, Normalize((1, 1, 1), (58, 57, 57))])
-
-
-@pytest.mark.parametrize("dtype", [None, "uint8"])
-def test_normalised_pixels_do_not_fit_uint8(dtype):
-    last = [ToDtype("uint8")] if dtype is None else []
-    with pytest.raises(ConfigError, match="uint8 output after a conversion to float32"):
-        compile_image([CenterCrop(4), Normalize(), *last], dtype)
-
-
 def test_parameters_have_the_documented_shapes_and_types():
     params = draw(TRAIN, [(300, 400)] * 5)
     forms = [(a.shape, a.dtype) for a in arrays(params)]
@@ -155,11 +111,6 @@ def test_parameters_have_the_documented_shapes_and_types():
     assert all(a.flags.c_contiguous for a in arrays(params))
     assert (params.fill.shape, params.fill.dtype) == ((3,), np.uint8)
     assert len(params) == 5
-
-
-def test_a_batch_without_samples_has_empty_arrays():
-    params = draw(TRAIN, np.empty((0, 2)))
-    assert [a.shape for a in arrays(params)] == [(0, 4), (0, 4), (0, 4), (0, 2), (0, 3, 4)]
 
 
 def test_seed_epoch_and_sample_each_change_the_draw():
@@ -214,3 +165,56 @@ def test_a_random_resized_crop_of_a_resized_image_takes_its_whole_pixels():
     np.testing.assert_allclose(params.region % 10, 0, atol=1e-9)  # whole pixels of the resized image
     np.testing.assert_array_equal(params.crop[:, :2], params.region[:, :2])
     np.testing.assert_array_equal(params.crop[:, 2:], params.region[:, 2:] - params.region[:, :2])
+
+
+FIXED = CenterCrop(20)
+SMALLER = augment.RandomApply([augment.Resize((9, 8))])
+ONE_FILL = "after a fill .*\nUse one fill in a list"
+REFUSED: list[tuple[list[Any], str]] = [
+    ([], r"Add CenterCrop\(size\), or Resize\(\(height, width\)\)"),
+    (["CenterCrop"], "found 'CenterCrop'"),
+    ([Normalize(), FIXED], "CenterCrop stands after Normalize\nMove CenterCrop before it"),
+    ([FIXED, augment.RandomErasing(), augment.ColorJitter(0.5)], "stands after RandomErasing"),
+    ([FIXED, Normalize(), ToDtype("uint8")], "uint8 output after a conversion to float32"),
+    ([FIXED, Normalize((123, 117, 104))], r"(?s)^Normalize: mean .* in 0..1, found \(123.0, .*255"),
+    ([Resize((1, 40000))], "40000.*; a side has 32768 at most"),
+    ([Resize((40000, 1)), RandomRotation(9), FIXED], "40000.*; a side has 32768 at most"),
+    *(([one, FIXED], "different sizes") for one in (augment.RandAugment(), RandomRotation(9))),
+    *(([FIXED, one], "different sizes") for one in (augment.RandomIoUCrop(), augment.RandomZoomOut())),
+    *(([FIXED, one], "different sizes") for one in (augment.ScaleJitter(9), augment.RandomResize(8, 9))),
+    *(
+        ([one], "different sizes")
+        for one in (SMALLER, augment.RandomChoice([Resize((9, 8)), Resize((8, 9))]))
+    ),
+    ([FIXED, RandomRotation(9), augment.RandomIoUCrop(), FIXED], "RandomIoUCrop stands after a warp"),
+    ([FIXED, RandomRotation(9), CenterCrop(21)], "pads after a warp\nMove the padding before"),
+    ([augment.Pad(1, 7), FIXED, RandomRotation(9, fill=8)], ONE_FILL),
+    ([augment.RandomChoice([augment.Pad(1, 1), augment.Pad(1, 2)]), FIXED], ONE_FILL),
+    ([augment.Pad(1, 7), FIXED, augment.ElasticTransform(fill=8)], ONE_FILL),
+    (
+        [FIXED, augment.RandomApply([augment.ObjectCrop(9)]), CenterCrop(9)],
+        "warped in another size than the others",
+    ),
+]
+
+
+@pytest.mark.parametrize(("transforms", "message"), REFUSED)
+def test_a_list_that_makes_no_batch_is_refused_with_the_remedy(transforms, message):
+    with pytest.raises(ConfigError, match=message):
+        compile_image(transforms)
+
+
+@pytest.mark.parametrize(
+    ("transform", "applied"),
+    [
+        (RandomHorizontalFlip(0.3), lambda params: params.flip[:, 0]),
+        (RandomVerticalFlip(0.3), lambda params: params.flip[:, 1]),
+        (augment.RandomErasing(0.3), lambda params: params.erase[0].box[:, 2] > 0),
+        (augment.RandomApply([RandomVerticalFlip(1)], 0.3), lambda params: params.flip[:, 1]),
+        (augment.RandomSolarize(9, 0.3), lambda params: params.steps[0].where),
+    ],
+)
+def test_a_transform_acts_with_its_probability(transform, applied):
+    n = 10_000
+    share = applied(draw([CenterCrop(8), transform], [(9, 9)] * n)).mean()
+    assert abs(share - 0.3) < 6 * np.sqrt(0.3 * 0.7 / n)

@@ -70,11 +70,6 @@ def test_polygons_of_an_object_are_united_and_neighbours_share_no_pixel():
     assert fill_polygons([left, left], (12, 20)).sum() == 30
 
 
-def test_a_polygon_that_covers_no_centre_has_no_pixels():
-    assert not fill_polygons([np.array([(2.1, 2.1), (2.4, 2.1), (2.4, 2.4)])], (5, 5)).any()
-    assert not fill_polygons([], (5, 5)).any()
-
-
 @given(hnp.arrays(np.uint8, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=st.integers(0, 1)))
 def test_run_lengths_survive_a_round_trip(mask):
     runs = encode_runs(mask)

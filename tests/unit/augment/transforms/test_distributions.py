@@ -13,27 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stoker.augment import (
-    AugMix,
-    AutoAugment,
-    CenterCrop,
-    ColorJitter,
-    GaussianBlur,
-    Pad,
-    RandAugment,
-    RandomAffine,
-    RandomApply,
-    RandomChoice,
-    RandomCrop,
-    RandomErasing,
-    RandomHorizontalFlip,
-    RandomPerspective,
-    RandomPhotometricDistort,
-    RandomResizedCrop,
-    RandomRotation,
-    TrivialAugmentWide,
-    compile_image,
-)
+from stoker import augment
 from stoker.augment.state import TransformState
 from stoker.augment.transforms.policies import Kind, Operations
 
@@ -41,11 +21,13 @@ CHANNELS = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
 THEIRS = np.load(Path(__file__).parents[3] / "data" / "torchvision-draws.npz")
 HEIGHT, WIDTH = 375, 500
 N = 40_000
-KEEP = CenterCrop((HEIGHT, WIDTH))
+KEEP = augment.CenterCrop((HEIGHT, WIDTH))
 
 
 def draw(*transforms, n=N, size=(HEIGHT, WIDTH)):
-    return compile_image(transforms).draw(np.full(n, size[0]), np.full(n, size[1]), np.arange(n), 0, 0)
+    return augment.compile_image(transforms).draw(
+        np.full(n, size[0]), np.full(n, size[1]), np.arange(n), 0, 0
+    )
 
 
 def assert_values_agree(name, ours):
@@ -80,8 +62,8 @@ def assert_kinds_agree(name, ours):
 @pytest.mark.parametrize(
     ("name", "transform"),
     [
-        ("default", RandomResizedCrop(224)),
-        ("narrow", RandomResizedCrop(224, scale=(0.5, 1.0), ratio=(2.0, 4.0))),
+        ("default", augment.RandomResizedCrop(224)),
+        ("narrow", augment.RandomResizedCrop(224, scale=(0.5, 1.0), ratio=(2.0, 4.0))),
     ],
 )
 def test_parts_of_random_resized_crop_agree(name, transform):
@@ -91,41 +73,41 @@ def test_parts_of_random_resized_crop_agree(name, transform):
 
 
 def test_corners_of_random_crop_agree():
-    top, left, _, _ = draw(RandomCrop(300)).region.T
+    top, left, _, _ = draw(augment.RandomCrop(300)).region.T
     assert_values_agree("crop-top", top)
     assert_values_agree("crop-left", left)
 
 
 def test_boxes_of_random_erasing_agree():
-    box = draw(KEEP, RandomErasing(1)).erase[0].box
+    box = draw(KEEP, augment.RandomErasing(1)).erase[0].box
     for key, values in zip(("top", "left", "height", "width"), box.T, strict=True):
         assert_values_agree(f"erase-{key}", values)
 
 
 def test_angles_of_random_rotation_agree():
-    matrix = draw(KEEP, RandomRotation((-10, 50))).warp.matrix
+    matrix = draw(KEEP, augment.RandomRotation((-10, 50))).warp.matrix
     assert_values_agree("rotation", np.degrees(np.arctan2(matrix[:, 1, 0], matrix[:, 0, 0])))
 
 
 def test_all_parameters_of_random_affine_agree():
     ranges = ((-20, 70), (0.2, 0.1), (0.5, 2.0), (-10, 30, -20, 5))
-    forward = np.linalg.inv(draw(KEEP, RandomAffine(*ranges)).warp.matrix)
+    forward = np.linalg.inv(draw(KEEP, augment.RandomAffine(*ranges)).warp.matrix)
     center = np.array((WIDTH / 2, HEIGHT / 2, 1))
     shift = (forward @ center)[:, :2] - center[:2]
     assert_values_agree("affine-translate-x", shift[:, 0].round(6))
     assert_values_agree("affine-translate-y", shift[:, 1].round(6))
     assert_values_agree("affine-scale", np.sqrt(np.linalg.det(forward)))
     # With one range alone, each parameter can be read off its matrix.
-    turn = draw(KEEP, RandomAffine(ranges[0])).warp.matrix
+    turn = draw(KEEP, augment.RandomAffine(ranges[0])).warp.matrix
     assert_values_agree("affine-angle", np.degrees(np.arctan2(turn[:, 0, 1], turn[:, 0, 0])))
-    sheared = np.linalg.inv(draw(KEEP, RandomAffine(0, shear=(-10, 30))).warp.matrix)
+    sheared = np.linalg.inv(draw(KEEP, augment.RandomAffine(0, shear=(-10, 30))).warp.matrix)
     assert_values_agree("affine-shear-x", np.degrees(np.arctan(-sheared[:, 0, 1])))
-    sheared = np.linalg.inv(draw(KEEP, RandomAffine(0, shear=(0, 0, -20, 5))).warp.matrix)
+    sheared = np.linalg.inv(draw(KEEP, augment.RandomAffine(0, shear=(0, 0, -20, 5))).warp.matrix)
     assert_values_agree("affine-shear-y", np.degrees(np.arctan(-sheared[:, 1, 0])))
 
 
 def test_corners_of_random_perspective_agree():
-    forward = np.linalg.inv(draw(KEEP, RandomPerspective(0.5, 1.0), n=10_000).warp.matrix)
+    forward = np.linalg.inv(draw(KEEP, augment.RandomPerspective(0.5, 1.0), n=10_000).warp.matrix)
     corners = [(0, 0), (WIDTH - 1, 0), (WIDTH - 1, HEIGHT - 1), (0, HEIGHT - 1)]
     for i, corner in enumerate(corners):
         x, y, w = (forward @ (*corner, 1)).T
@@ -134,18 +116,18 @@ def test_corners_of_random_perspective_agree():
 
 
 def test_factors_of_color_jitter_agree():
-    assert_values_agree("jitter-brightness", draw(KEEP, ColorJitter(0.4)).color[:, 0, 0])
-    assert_values_agree("jitter-contrast", draw(KEEP, ColorJitter(None, (0.2, 1.5))).color[:, 0, 0])
-    colour = draw(KEEP, ColorJitter(saturation=0.9)).color
+    assert_values_agree("jitter-brightness", draw(KEEP, augment.ColorJitter(0.4)).color[:, 0, 0])
+    assert_values_agree("jitter-contrast", draw(KEEP, augment.ColorJitter(None, (0.2, 1.5))).color[:, 0, 0])
+    colour = draw(KEEP, augment.ColorJitter(saturation=0.9)).color
     assert_values_agree("jitter-saturation", colour[:, 0, 0] - colour[:, 1, 0])
-    assert_values_agree("jitter-hue", turn(draw(KEEP, ColorJitter(hue=0.1)).color))
+    assert_values_agree("jitter-hue", turn(draw(KEEP, augment.ColorJitter(hue=0.1)).color))
 
 
 def test_factors_and_orders_of_random_photometric_distort_agree():
     same = (1.0, 1.0)
 
     def drawn(brightness=same, contrast=same, saturation=same, hue=(0.0, 0.0)):
-        transform = RandomPhotometricDistort(brightness, contrast, saturation, hue)
+        transform = augment.RandomPhotometricDistort(brightness, contrast, saturation, hue)
         return draw(KEEP, transform).color[:, :, :3].astype(np.float64)
 
     # For any order of the channels:
@@ -165,14 +147,14 @@ def turn(color):
 
 
 def test_sigmas_of_gaussian_blur_agree():
-    assert_values_agree("blur-sigma", draw(KEEP, GaussianBlur(5)).steps[0].sigma[:, 0])
+    assert_values_agree("blur-sigma", draw(KEEP, augment.GaussianBlur(5)).steps[0].sigma[:, 0])
 
 
 def test_shares_of_random_apply_and_random_choice_agree():
-    flip = draw(KEEP, RandomApply([RandomHorizontalFlip(1)], 0.3)).flip[:, 0]
+    flip = draw(KEEP, augment.RandomApply([augment.RandomHorizontalFlip(1)], 0.3)).flip[:, 0]
     assert_kinds_agree("apply", flip.astype(int).tolist())
     state = TransformState.of(np.full(N, 8), np.full(N, 8))
-    transform = RandomChoice([Pad(1), Pad(2), Pad(3)], [1, 2, 5])
+    transform = augment.RandomChoice([augment.Pad(1), augment.Pad(2), augment.Pad(3)], [1, 2, 5])
     transform.params(state, np.random.default_rng(0).random((N, transform.draws)))
     assert_kinds_agree("choice", ((state.size[0] - 8) // 2 - 1).tolist())
 
@@ -189,7 +171,7 @@ def operations(monkeypatch):
     monkeypatch.setattr(Operations, "matrices", lambda self, size: seen.append(self) or matrices(self, size))
 
     def drawn(transform, n=N):
-        params = draw(CenterCrop((24, 30)), transform, n=n, size=(24, 30))
+        params = draw(augment.CenterCrop((24, 30)), transform, n=n, size=(24, 30))
         return params, seen[-1]
 
     return drawn
@@ -210,7 +192,11 @@ def texts(operations):
 
 @pytest.mark.parametrize(
     ("name", "transform"),
-    [("rand", RandAugment(2, 9)), ("rand-bins", RandAugment(1, 4, 5)), ("trivial", TrivialAugmentWide())],
+    [
+        ("rand", augment.RandAugment(2, 9)),
+        ("rand-bins", augment.RandAugment(1, 4, 5)),
+        ("trivial", augment.TrivialAugmentWide()),
+    ],
 )
 def test_operations_of_random_policies_agree(name, transform, operations):
     assert_kinds_agree(f"{name}-operations", [" ".join(one) for one in texts(operations(transform)[1])])
@@ -218,14 +204,14 @@ def test_operations_of_random_policies_agree(name, transform, operations):
 
 @pytest.mark.parametrize("policy", ["imagenet", "cifar10", "svhn"])
 def test_operations_of_learned_policies_agree(policy, operations):
-    drawn = texts(operations(AutoAugment(policy))[1])
+    drawn = texts(operations(augment.AutoAugment(policy))[1])
     applied = [" ".join(text for text in one if not text.startswith("Identity")) for one in drawn]
     assert_kinds_agree(f"auto-{policy}-operations", applied)
 
 
 @pytest.mark.parametrize(
     ("name", "transform"),
-    [("default", AugMix()), ("other", AugMix(alpha=0.4, mixture_width=4, all_ops=False))],
+    [("default", augment.AugMix()), ("other", augment.AugMix(alpha=0.4, mixture_width=4, all_ops=False))],
 )
 def test_weights_and_operations_of_augmix_agree(name, transform, operations):
     params, drawn = operations(transform, n=10_000)

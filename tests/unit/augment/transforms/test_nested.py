@@ -10,11 +10,9 @@ import pytest
 from stoker.augment import (
     CenterCrop,
     ColorJitter,
-    Identity,
     Pad,
     RandomApply,
     RandomChoice,
-    RandomCrop,
     RandomGrayscale,
     RandomHorizontalFlip,
     RandomInvert,
@@ -28,9 +26,7 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
-from stoker.augment.geometry.boxes import Objects
 from stoker.augment.reference import execute
-from stoker.augment.state import TransformState
 from stoker.errors import ConfigError
 
 N = 40
@@ -87,26 +83,12 @@ def test_a_transform_of_weight_0_is_not_chosen():
     np.testing.assert_array_equal(params.color, np.tile(np.eye(3, 4), (500, 1, 1)))
 
 
-def test_probabilities_of_0_and_1_apply_to_no_sample_and_to_every_sample():
-    params = draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(1)], 1), n=9)
-    assert params.flip[:, 0].all()
-    assert not draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(1)], 0), n=9).flip.any()
-    assert len(draw(CenterCrop(8), RandomApply([RandomRotation(9)]), n=0)) == 0
-
-
 def test_transforms_within_and_the_choice_draw_independently():
     flips = draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(), RandomVerticalFlip()], 1), n=4000).flip
     shares = [(flips == pair).all(axis=1).mean() for pair in ((0, 0), (0, 1), (1, 0), (1, 1))]
     assert np.abs(np.array(shares) - 0.25).max() < 0.03
     applied = draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(0.5)], 0.5), n=4000).flip[:, 0]
     assert abs(applied.mean() - 0.25) < 0.03
-
-
-def test_choices_of_different_sizes_may_lead_to_one_size():
-    inner = RandomChoice([Resize(30), Pad(4, fill=9), RandomCrop((20, 44))])
-    params = draw(inner, CenterCrop(20), n=90)
-    extents = {tuple((region[2:] - region[:2]).round(3)) for region in params.region}
-    assert len(extents) == 3 - 1  # a resize shows more of the image, the others as much as is cropped
 
 
 def test_needs_do_not_depend_on_what_was_drawn():
@@ -116,30 +98,6 @@ def test_needs_do_not_depend_on_what_was_drawn():
     assert plan.needs == {"warp", "mean_matrix", "Posterize"}
     for n in range(4):
         assert plan.draw(np.full(n, 50), np.full(n, 60), np.arange(n), 0, 0).needs() == plan.needs
-
-
-def test_the_output_has_a_size_where_all_samples_have_it():
-    assert compile_image([RandomApply([Resize((9, 8))], 1)]).size == (9, 8)
-    assert compile_image([RandomChoice([Resize((9, 8)), RandomResizedCrop((9, 8))])]).size == (9, 8)
-    for transform in (RandomApply([Resize((9, 8))]), RandomChoice([Resize((9, 8)), Resize((8, 9))])):
-        with pytest.raises(ConfigError, match="different sizes"):
-            compile_image([transform])
-
-
-def test_objects_follow_their_images():
-    transform = RandomApply([RandomIoUCrop(trials=4)], 0.5)
-    height, width = np.full(N, 50), np.full(N, 60)
-    boxes = Objects(np.tile([10.0, 10, 30, 30], (N, 1)), np.arange(N))
-    state = TransformState.of(height, width, boxes)
-    u = np.random.default_rng(0).random((N, transform.draws))
-    transform.params(state, u)
-    cut = (state.size != [[50], [60]]).any(axis=0)
-    assert cut.any()
-    assert not cut[u[:, 0] >= 0.5].any()
-    start, stop = state.objects.window_start, state.objects.window_stop
-    assert np.isinf(start[:, u[:, 0] >= 0.5]).all()
-    assert (start[:, cut] < 30).all()
-    assert (stop[:, cut] > 10).all()
 
 
 @pytest.mark.parametrize("part", [RandomInvert(1), ColorJitter(contrast=(0.5, 0.5))])
@@ -157,11 +115,6 @@ def test_objects_are_needed_where_a_transform_within_uses_them(kind):
 def test_a_warp_within_after_a_resize_within_is_refused():
     with pytest.raises(ConfigError, match=r"RandomApply: RandomRotation warps.*\nPut the transform"):
         compile_image([CenterCrop(40), RandomApply([Resize((20, 20)), RandomRotation(9)]), CenterCrop(20)])
-
-
-def test_choices_with_different_fills_are_refused():
-    with pytest.raises(ConfigError, match="Use one fill"):
-        compile_image([CenterCrop(9), RandomChoice([Pad(1, 1), Pad(1, 2)]), CenterCrop(9)])
 
 
 @pytest.mark.parametrize("changes", [CenterCrop(20), Resize((50, 40)), RandomApply([CenterCrop(20)])])
@@ -201,7 +154,3 @@ def test_an_order_that_decides_the_size_is_refused():
     for inner in ([Resize((20, 20)), Pad(2)], [Resize((20, 20)), RandomRotation(20)]):
         with pytest.raises(ConfigError, match="would change the size at different indices of the list"):
             compile_image([CenterCrop(40), RandomOrder(inner), CenterCrop(10)])
-
-
-def test_identity_changes_nothing():
-    assert np.array_equal(run(*BEFORE, Identity(), *AFTER), run(*BEFORE, *AFTER))

@@ -10,13 +10,11 @@ from stoker.augment import (
     ColorJitter,
     Normalize,
     RandomErasing,
-    Resize,
     ToDtype,
     compile_image,
 )
 from stoker.augment.noise import normal_noise
 from stoker.augment.reference import execute
-from stoker.errors import ConfigError
 
 WHITE = np.full((40, 60, 3), 255, np.uint8)
 
@@ -24,12 +22,6 @@ WHITE = np.full((40, 60, 3), 255, np.uint8)
 def draw(transforms, n=1, dtype=None):
     plan = compile_image([CenterCrop((40, 60)), *transforms], dtype)
     return plan.draw(np.full(n, 40), np.full(n, 60), np.arange(n), 0, 0)
-
-
-def test_boxes_are_erased_with_their_probability():
-    for p in (0.0, 0.25, 1.0):
-        box = draw([RandomErasing(p)], 10_000).erase[0].box
-        assert abs((box[:, 2] > 0).mean() - p) < 0.03
 
 
 @pytest.mark.parametrize(
@@ -85,12 +77,6 @@ def test_noise_fills_the_boxes_of_a_value():
         box = np.s_[top : top + height, left : left + width]
         expected[box] = (whole[box] - 0.5) / 0.1
         np.testing.assert_allclose(execute(params, i, WHITE, "float32", "NHWC"), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("transform", [Resize((8, 8)), ColorJitter(0.5)])
-def test_geometry_and_colour_after_it_are_refused(transform):
-    with pytest.raises(ConfigError, match="stands after RandomErasing"):
-        draw([RandomErasing(), transform])
 
 
 class OtherDType:

@@ -111,15 +111,6 @@ def test_padded_rows_continue_the_image_as_numpys_do(mode, extent):
 
 
 @every_mode
-def test_augmix_may_follow_padding(mode):
-    params = draw_small(KEEP, Pad((4, 3, 5, 2), padding_mode=mode), AugMix())
-    np.testing.assert_array_equal(
-        render(params, 0, SMALL),
-        continued_by_numpy(SMALL, 4, 3, 5, 2, mode),
-    )
-
-
-@every_mode
 def test_crops_and_flips_may_follow_padding(mode):
     params = draw_small(
         KEEP,
@@ -146,14 +137,6 @@ def test_pad_if_needed_adds_all_that_is_missing():
     larger = draw_small(RandomCrop(10, pad_if_needed=True, padding_mode="edge"), n=9)
     assert larger.needs() == {"border"}
     np.testing.assert_array_equal(larger.border.rows, np.tile(np.arange(10), (9, 1)))
-
-
-def test_only_what_is_shown_is_read():
-    params = draw_small(RandomCrop(5, padding=4, padding_mode="reflect"), n=200)
-    assert (params.border.size <= 5).all()
-    np.testing.assert_array_equal(params.region[:, 2:] - params.region[:, :2], params.border.size)
-    assert (params.border.rows.max(axis=1) == params.border.size[:, 0] - 1).all()
-    assert (params.border.columns.min(axis=1) == 0).all()
 
 
 @every_mode

@@ -76,13 +76,6 @@ def test_what_engines_must_execute_does_not_depend_on_what_was_drawn(transform):
         assert [type(step) for step in params.steps] == steps
 
 
-def test_a_sample_has_one_operation_at_a_time():
-    params = draw(RandAugment(2), n=500)
-    applied = np.stack([step.where for step in params.steps if type(step).__name__ != "Affine"])
-    assert applied.sum(axis=0).max() == 2
-    assert applied.sum(axis=1).min() > 10
-
-
 @pytest.mark.parametrize("make", [RandAugment, TrivialAugmentWide, AutoAugment, AugMix])
 def test_the_fill_is_that_of_the_list(make):
     assert draw(make(fill=(1, 2, 3))).fill.tolist() == [1, 2, 3]
@@ -90,12 +83,6 @@ def test_the_fill_is_that_of_the_list(make):
     assert plan.draw(np.array([8]), np.array([8]), np.array([0]), 0, 0).fill.tolist() == [7, 7, 7]
     with pytest.raises(ConfigError, match="Use one fill"):
         compile_image([Pad(1, fill=7), KEEP, make(fill=8)])
-
-
-@pytest.mark.parametrize("transform", POLICIES, ids=repr)
-def test_images_must_have_one_size(transform):
-    with pytest.raises(ConfigError, match="different sizes"):
-        compile_image([transform, CenterCrop(8)])
 
 
 def test_augmix_is_the_weighted_sum_of_its_chains():
