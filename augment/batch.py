@@ -48,8 +48,10 @@ class MixParams:
         """Mixed images, (N, ...) uint8 or floats, computed in float32; uint16 holds the bits of bfloat16."""
         mixed: npt.NDArray[Any] = images.copy()
         for i in np.flatnonzero(self.share < 1).tolist():
-            first, second = to_float32(images[i]), to_float32(images[self.partner[i]])
-            mixed[i] = from_float32(self.share[i] * first + (1 - self.share[i]) * second, images.dtype)
+            first, second = (_float32(images[k]) for k in (i, self.partner[i]))
+            values = self.share[i] * first + (1 - self.share[i]) * second
+            dtype = "bfloat16" if images.dtype == np.uint16 else images.dtype.name
+            mixed[i] = convert(values, cast("DType", dtype))
         for i, rows, columns in self._boxes():
             box = np.s_[:, rows, columns] if layout == "NCHW" else np.s_[rows, columns]
             mixed[i][box] = images[self.partner[i]][box]
@@ -80,29 +82,19 @@ class BatchTransform(Description):
     Args:
         alpha: Parameter of the Beta distribution of the shares, more than 0; 1 for uniform shares.
         p: Probability that a sample is mixed.
-
-    Attributes:
-        columns: Columns of a batch, besides "image", that it mixes: "label", "segmentation" or both.
     """
 
     alpha: float = 1.0
     p: float = added(1.0)
 
-    columns: ClassVar[frozenset[str]] = frozenset()
+    columns: ClassVar[frozenset[str]] = frozenset()  # besides "image": "label", "segmentation" or both
 
     def __post_init__(self) -> None:
         self.check_positive("alpha")
         self.check_probability()
 
     def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
-        """Decide for a batch: a pure function of its arguments.
-
-        Args:
-            samples: (N,) int64, keys of each sample's random numbers, as for ``ImagePlan.draw``.
-            size: Height and width of the batch's images, pixels.
-            seed: Any integer.
-            epoch: Any integer.
-        """
+        """Decide for a batch of ``samples``, (N,) int64 as for ``ImagePlan.draw``, in images of ``size``."""
         raise NotImplementedError
 
 
@@ -112,11 +104,7 @@ class MixUp(BatchTransform):
 
     The partner is the sample before, as in torchvision; the partner of the first sample is the last one.
     :class:`DetectionMixUp` blends images with boxes instead: its partner comes from the whole epoch, the
-    engine blends the two, and the objects of both stay.
-
-    Args:
-        alpha: Parameter of the Beta distribution, more than 0; 1 for uniform shares.
-        p: Probability that a sample is mixed.
+    engine blends the two, and the objects of both stay. Arguments are those of :class:`BatchTransform`.
     """
 
     columns: ClassVar[frozenset[str]] = frozenset({"label"})
@@ -133,10 +121,7 @@ class CutMix(BatchTransform):
 
     The box has the image's aspect ratio. Its area, as a share of the image's and before the box is cut at the
     border, follows Beta(alpha, alpha); its centre is uniform. The label's share is the share of pixels.
-
-    Args:
-        alpha: Parameter of the Beta distribution; 1 for uniform shares.
-        p: Probability that a sample is mixed.
+    Arguments are those of :class:`BatchTransform`.
     """
 
     columns: ClassVar[frozenset[str]] = frozenset({"label", "segmentation"})
@@ -204,18 +189,11 @@ def one_hot(labels: npt.NDArray[Any], num_classes: int) -> npt.NDArray[np.float3
     return hot
 
 
-def to_float32(pixels: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Pixels as float32: from any float dtype, from uint8, or from the bits of bfloat16 in uint16."""
+def _float32(pixels: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Pixels of any dtype as float32; uint16 has the bits of bfloat16."""
     if pixels.dtype == np.uint16:
         return (pixels.astype(np.uint32) << 16).view(np.float32)
     return pixels.astype(np.float32, copy=False)
-
-
-def from_float32(values: npt.NDArray[np.float32], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The inverse of :func:`to_float32`, rounded as :func:`convert` does."""
-    if dtype == np.float32:
-        return values
-    return convert(values, cast("DType", "bfloat16" if dtype == np.uint16 else dtype.name))
 
 
 def _before(n: int) -> npt.NDArray[np.int64]:

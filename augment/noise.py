@@ -29,17 +29,17 @@ from stoker.types import Size
 
 Float = npt.NDArray[np.float64]
 
-_LEVELS = 1 << 16
-_CHANNELS_OF_NUMBER = 4
-_NEXT_NUMBER = 1 << 40
-"""Distance in the sequence between the numbers of a pixel for four channels and for the next four."""
+_ONE = 1 << 16
+_NEXT_NUMBER = 1 << 40  # distance between the numbers of a pixel for four channels and for the next four
+_BLOCK = 16  # rows that one product of matrices makes
+_MOST_PRODUCTS = 1 << 18  # multiplications of a matrix product; for more, OpenBLAS starts costly threads
 
 
 @lru_cache(maxsize=1)
 def quantiles() -> npt.NDArray[np.float32]:
     """Quantiles of the standard normal distribution: (65536,) float32, ascending."""
-    half = map(NormalDist().inv_cdf, ((np.arange(_LEVELS // 2) + 0.5) / _LEVELS).tolist())
-    lower = np.fromiter(half, np.float32, _LEVELS // 2)
+    half = map(NormalDist().inv_cdf, ((np.arange(_ONE // 2) + 0.5) / _ONE).tolist())
+    lower = np.fromiter(half, np.float32, _ONE // 2)
     table = np.concatenate((lower, -lower[::-1]))
     table.flags.writeable = False
     return table
@@ -48,31 +48,18 @@ def quantiles() -> npt.NDArray[np.float32]:
 def normal_noise(
     key: int, box: tuple[int, int, int, int], width: int, channels: int = 3
 ) -> npt.NDArray[np.float32]:
-    """Noise of a key within a box of an image."""
-    # -> (height, width of the box, channels) float32
+    """Noise of a key within a box of an image: (height, width of the box, channels) float32."""
     top, left, rows, columns = box
     pixels = (top + np.arange(rows))[:, None] * width + left + np.arange(columns)
-    number, part = np.divmod(np.arange(channels), _CHANNELS_OF_NUMBER)
+    number, part = np.divmod(np.arange(channels), 4)
     numbers = sequence(key, pixels[..., None] + np.arange(number[-1] + 1) * _NEXT_NUMBER)
     parts = numbers[..., number] >> (16 * part).astype(np.uint64)
-    return np.asarray(quantiles()[(parts & np.uint64(_LEVELS - 1)).astype(np.intp)])
-
-
-_ONE = 1 << 16
-_UNIT = 2.0**-48
-"""Noise and both weights are multiples of 2**-16."""
-
-_BLOCK = 16
-"""Rows that one product of matrices makes."""
-
-_MOST_PRODUCTS = 1 << 18
-"""Multiplications of a matrix product. For more, OpenBLAS starts threads, which cost more than they gain."""
+    return np.asarray(quantiles()[(parts & np.uint64(_ONE - 1)).astype(np.intp)])
 
 
 @lru_cache(maxsize=8)  # for the masks, boxes and keypoints of an image
 def displacement(key: int, size: Size, alpha: tuple[float, float], sigma: tuple[float, float]) -> Float:
-    """The field of a key."""
-    # -> (2, H, W) float64
+    """The field of a key, (2, H, W)."""
     height, width = size
     bits = sequence(key, np.arange(height * width).reshape(size))
     across, down = map(gaussian_weights, sigma)
@@ -80,7 +67,9 @@ def displacement(key: int, size: Size, alpha: tuple[float, float], sigma: tuple[
     field = np.empty((2, height, width))
     for axis, shift in enumerate((16, 0)):
         noise = 2.0 * (bits >> np.uint64(shift) & np.uint64(_ONE - 1)).astype(np.float64) + (1 - _ONE)
-        field[axis] = _smoothed(_smoothed(noise, down).T, across).T * (factors[axis] * _UNIT)
+        field[axis] = _smoothed(_smoothed(noise, down).T, across).T * (
+            factors[axis] / 2.0**48
+        )  # noise and both weights are multiples of 2**-16
     field.flags.writeable = False
     return field
 

@@ -79,7 +79,6 @@ def _levels(params: ImageParams, channels: Channels, i: int, pixels: Array) -> F
 
 
 def _in_units(levels: Float, channels: Channels) -> Float:
-    """Levels in the units of the output."""
     return np.asarray(levels * channels.scale.astype(np.float64) + channels.shift.astype(np.float64))
 
 
@@ -160,8 +159,7 @@ def compose(
     dtype: DType = "float32",
     layout: Layout = "NCHW",
 ) -> npt.NDArray[Any]:
-    """Execute the parameters of an image of several samples."""
-    # pixels (H, W, 3) uint8
+    """Execute the parameters of an image of several samples, whose ``pixels`` are (H, W, 3) uint8."""
     composition = _composition(params)
     parts = np.flatnonzero(composition.image == image)
     canvas = np.tile(params.fill, (*params.size, 1))
@@ -178,8 +176,7 @@ def compose(
 def shown_parts(params: ImageParams, image: int) -> list[int]:
     """The parts of an image whose samples are read."""
     composition = _composition(params)
-    parts: list[int] = np.flatnonzero((composition.image == image) & composition.shown).tolist()
-    return parts
+    return list(map(int, np.flatnonzero((composition.image == image) & composition.shown)))
 
 
 def _composition(params: ImageParams) -> Composition:

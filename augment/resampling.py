@@ -58,19 +58,13 @@ class Interpolation(IntEnum):
 
 
 NAMED = (Interpolation.NEAREST, Interpolation.BILINEAR, Interpolation.BICUBIC, Interpolation.LANCZOS)
-"""Interpolations that a transform's argument names."""
+WARPING = (Interpolation.NEAREST, Interpolation.BILINEAR)
 
 SUPPORT = np.array([0.0, 1.0, 2.0, 3.0, 1.0, 2.0])
 """How far each filter reaches to both sides: pixels, or output pixels where those are larger."""
 
-WARPING = (Interpolation.NEAREST, Interpolation.BILINEAR)
-"""Interpolations of warps; see :class:`stoker.augment.params.Warp`."""
-
-
-_TILE = 16
-"""Side of the squares of output that are computed at once: a small one needs a small part of the source."""
-_FAR = 1e9
-"""Distance in pixels, and factor of shrinking, from which on nothing but fill is seen."""
+_TILE = 16  # side of the squares of output that are computed at once: they need small parts of the source
+_FAR = 1e9  # distance in pixels, and factor of shrinking, from which on nothing but fill is seen
 
 
 def resample(
@@ -80,8 +74,7 @@ def resample(
     fill: Color,
     window: tuple[int, int, int, int] | None = None,
 ) -> Pixels:
-    """Resample an image as :class:`stoker.augment.params.Warp` defines it."""
-    # source (H, W, C) uint8, matrix (3, 3)
+    """Resample an image, (H, W, C), by a (3, 3) matrix as :class:`stoker.augment.params.Warp` defines it."""
     if source.dtype.kind == "f" and np.isnan(source).any():
         holes = resample(np.isnan(source).astype(np.float64), matrix, size, np.zeros(len(fill)), window)
         resampled = resample(np.where(np.isnan(source), 0, source), matrix, size, fill, window)
@@ -124,15 +117,13 @@ def _cubic(distance: Float) -> Float:
 
 
 def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> Pixels:
-    """Give each pixel of the output the pixel of ``source`` into which its centre falls."""
-    # Arguments and result are as for :func:`resample`.
+    """As :func:`resample`, but each pixel is that of ``source`` into which its centre falls."""
     rows, columns = held_pixels(matrix, size, (source.shape[0], source.shape[1]))
     return np.where((rows >= 0)[..., None], source[rows, columns], np.array(fill, source.dtype))
 
 
 def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -> tuple[Indices, Indices]:
-    """Row and column of the pixel of an image that holds the centre of each pixel of the output."""
-    # matrix (3, 3)
+    """Row and column of the pixel of an image that holds the centre of each pixel of the output, or -1."""
     rows, columns = np.indices(size) + 0.5
     points = apply_matrix(matrix[None], np.stack((columns, rows), axis=-1).reshape(1, -1, 2))[0]
     x, y = points.T.reshape(2, *size)

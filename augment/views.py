@@ -14,12 +14,10 @@ from stoker.errors import ConfigError
 from stoker.random import bits, derive_key, hash_words, sequence, uniform, unit_interval
 from stoker.types import Size
 
-from .transforms.base import Description, is_finite
+from .transforms.base import Description, Float, between
 
 Bools = npt.NDArray[np.bool_]
-Float = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
-
 
 _ATTEMPTS = 10
 _POSITION = -4
@@ -37,11 +35,7 @@ class PatchMask(Description):
     patch: int
 
     def grid(self, size: Size) -> Size:
-        """Rows and columns of patches in an image of ``size``, height and width in pixels.
-
-        Raises:
-            ConfigError: Patches do not divide the image.
-        """
+        """Rows and columns of patches in an image of ``size``; ConfigError where they do not divide it."""
         if size[0] % self.patch or size[1] % self.patch:
             raise ConfigError(
                 f"{type(self).__name__}: patches of {self.patch} pixels do not divide an image of "
@@ -51,14 +45,7 @@ class PatchMask(Description):
         return size[0] // self.patch, size[1] // self.patch
 
     def draw(self, keys: Int64, size: Size, seed: int, epoch: int) -> Bools:
-        """Draw masks of N images, (N, rows, columns) bool, True for hidden patches.
-
-        Args:
-            keys: (N,) int64, keys of the images' random numbers.
-            size: Height and width of the images, pixels.
-            seed: Any integer.
-            epoch: Any integer.
-        """
+        """Draw masks, (N, rows, columns) bool, True for hidden patches, of images of ``keys``, (N,) int64."""
         raise NotImplementedError
 
 
@@ -76,10 +63,9 @@ class RandomMask(PatchMask):
 
     def __post_init__(self) -> None:
         self.set_whole("patch")
-        self.check("ratio", is_finite(self.ratio) and 0 <= self.ratio <= 1, "a share, 0 to 1")
+        self.check_number("ratio", "a share, 0 to 1", 0, 1)
 
     def draw(self, keys: Int64, size: Size, seed: int, epoch: int) -> Bools:
-        """Draw masks; see :meth:`PatchMask.draw`."""
         grid = self.grid(size)
         noise = uniform(derive_key(seed, epoch, _POSITION), keys, math.prod(grid))
         ranks = np.argsort(np.argsort(noise, axis=1, kind="stable"), axis=1)
@@ -116,12 +102,11 @@ class BlockwiseMask(PatchMask):
         self.set_range("aspect", 1e-3, 1e3, "two positive ratios, ascending")
 
     def draw(self, keys: Int64, size: Size, seed: int, epoch: int) -> Bools:
-        """Draw masks; see :meth:`PatchMask.draw`."""
         grid = self.grid(size)
         # Each image has its own sequence: two numbers decide the share, and four decide each rectangle.
         states = bits(derive_key(seed, epoch, _POSITION), keys, 1)[:, 0]
         first = _numbers(states, np.arange(2))
-        share = self.ratio[0] + first[:, 1] * (self.ratio[1] - self.ratio[0])
+        share = between(self.ratio, first[:, 1])
         wanted = np.where(first[:, 0] < self.p, share * math.prod(grid), 0.0)
         masks = np.zeros((len(keys), *grid), np.bool_)
         failures = np.zeros(len(keys), np.int64)
@@ -144,8 +129,7 @@ class BlockwiseMask(PatchMask):
         """Rectangles of at most ``left``, (N,), patches, (N, rows, columns); and whether each fits, (N,)."""
         least = (min(grid) // 3) ** 2 if self.least is None else self.least
         area = least + u[:, 0] * (left - least)
-        low, high = np.log(self.aspect)
-        aspect = np.exp(low + u[:, 1] * (high - low))
+        aspect = np.exp(between(np.log(self.aspect), u[:, 1]))
         extent = np.rint(np.sqrt(np.maximum(area, 0)[:, None] * np.stack((aspect, 1 / aspect), axis=1)))
         room = np.array(grid) - extent
         start = np.floor(u[:, 2:] * (room + 1))
@@ -191,9 +175,7 @@ class Views(Description):
 
 def view_keys(keys: npt.NDArray[np.int64], name: str, count: int) -> npt.NDArray[np.int64]:
     """Keys of the random numbers of all views of N samples, (count * N,) int64, view by view."""
-    # They depend only on the sample's key, the name of the column and the number of the view, so a view draws
-    # the same parameters with any other views beside it.
-    # keys (N,) int64
+    # A view draws the same parameters with any other views beside it.
     word = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
     drawn = [hash_words((word, view), keys) for view in range(count)]
     return np.concatenate(drawn).view(np.int64)

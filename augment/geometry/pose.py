@@ -136,6 +136,6 @@ def _weights(points: Float, size: tuple[int, int], reach: float) -> Float32:
     return ((points[..., 2] > 0) & near).astype(np.float32)
 
 
-def _gaussian(cells: Float, points: Float, sigma: float) -> Float:
+def _gaussian(cells: npt.NDArray[Any], points: Float, sigma: float) -> Float:
     """(..., C), the values at ``cells``, (C,), of Gaussians around ``points``."""
     return np.asarray(np.exp(-((cells - points[..., None]) ** 2) / (2 * sigma**2)))

@@ -158,10 +158,9 @@ _LUMA = np.array([0.299, 0.587, 0.114])
 class SubtractMean(Transform):
     """Subtract a mean image, which goes through the same crops, resizes and flips as the image.
 
-    ``stoker info DATASET --mean-image mean.npy`` writes one. It is stretched over the whole stored image, so
-    that their sizes may differ. Where they are equal and a crop does not resize, each pixel loses the mean
-    of its location, as in Caffe: ``DataTransformer::Transform`` in ``src/caffe/data_transformer.cpp`` crops
-    and mirrors the mean with the image. Padding stays as it is.
+    ``stoker info DATASET --mean-image mean.npy`` writes one. It is stretched over the whole stored image.
+    Where their sizes are equal and a crop does not resize, each pixel loses the mean of its location, as in
+    Caffe (``src/caffe/data_transformer.cpp``). Padding stays as it is.
 
     Args:
         path: A ``.npy`` file of floats or integers, (H, W, C), or (H, W) for one channel, in levels of the
@@ -170,11 +169,8 @@ class SubtractMean(Transform):
             computed from the file.
 
     The output is float32, in 0..1 less the mean, or in levels after ``ToDtype("float32", scale=False)``. A
-    Normalize beside it, on either side, divides image and mean alike. Colours are changed before it. Warps,
-    ElasticTransform, RandomErasing and padding that continues the image cannot stand in the same list.
-
-    Raises:
-        ConfigError: The file cannot be read, holds no image, or is not the one of the digest.
+    Normalize on either side divides image and mean alike. Warps, ElasticTransform, RandomErasing and padding
+    that continues the image cannot stand in the same list.
     """
 
     path: str | os.PathLike[str]
@@ -266,11 +262,10 @@ class RandomErasing(Transform):
         ratio: Range of its aspect ratio, height over width, drawn uniformly in the logarithm.
         value: One number, or one for each channel, in the units of the pixels where the transform stands:
             0..255, or 0..1 after ToDtype, or normalised after Normalize. Or "random": normal noise of mean 0
-            and standard deviation 1 in these units, for each pixel and channel, which suits normalised
-            images; :mod:`stoker.augment.noise` says how it is drawn.
+            and standard deviation 1 in these units, for each pixel and channel.
 
-    The distribution is torchvision's: a size is drawn up to ten times, and the first one that is smaller than
-    the image in both directions gets a uniform location; if none is, nothing is erased.
+    The distribution is torchvision's: of ten sizes the first one that is smaller than the image in both
+    directions gets a uniform location; if none is, nothing is erased.
     """
 
     p: float = 0.5

@@ -1,8 +1,7 @@
 """Padding: torchvision.transforms.v2.Pad and RandomCrop with its padding.
 
-A ``padding_mode`` other than "constant" repeats parts of the resized image. So crops, flips and warps may
-follow it, but no resize. Warps then resample the padded image. A class mask is continued like the image;
-objects are not repeated (torchvision refuses boxes there).
+A ``padding_mode`` other than "constant" repeats parts of the resized image: crops, flips and warps may follow
+it, but no resize. A class mask is continued like the image; objects are not repeated.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ class Pad(Transform):
         fill: Level 0..255 or three of them (RGB). A list of transforms has one fill, which
             CenterCrop and the warps in the list also use.
         padding_mode: "constant" for ``fill``, or how the image is continued: "edge" repeats its last row or
-            column, "reflect" mirrors it about their centres, "symmetric" about its border. A border that is
-            wider than the image mirrors it repeatedly (torchvision then refuses the latter two). A list of
-            transforms has at most one border that is not constant.
+            column, "reflect" mirrors it about their centres, "symmetric" about its border, repeatedly if the
+            border is wide. A list of transforms has at most one border that is not constant.
     """
 
     padding: int | Sequence[int]
