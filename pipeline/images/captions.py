@@ -73,14 +73,11 @@ class Tokens:
         object.__setattr__(self, "row", optional_number("Tokens: row", self.row, 1))
         for name, kind in (("form", Form), ("choose", Choice), ("too_long", TooLong)):
             one_of(f"Tokens: {name}", getattr(self, name), get_args(kind))
-        self._check_row()
         if self.tokenizer is None and self.column != CAPTION:
             raise ConfigError(
                 f"Tokens: column={self.column!r} has texts, and no tokenizer is given",
                 hint="Give tokenizer='tokenizer.json', or leave column out for captions that are token ids.",
             )
-
-    def _check_row(self) -> None:
         if (self.form == "packed") != (self.row is not None):
             raise ConfigError(
                 f"Tokens: form='packed' and row go together, found form={self.form!r} and row={self.row}",
@@ -94,7 +91,7 @@ class Tokens:
         if self.row is not None and self.tokenizer is not None:
             raise ConfigError(
                 "Tokens: packed rows are planned by numbers of tokens, which texts do not have",
-                hint="Convert with --caption-column and --tokenizer, and leave tokenizer out.",
+                hint="Convert with caption_column and tokenizer, and leave tokenizer out here.",
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -197,10 +194,8 @@ class Captions:
         """Return the token ids of one caption of each of N samples, int64, cut to the largest length."""
         # positions (N,) int64, keys (N,) int64
         numbers = self._numbers(keys, seed, epoch)
-        if self.tokens.tokenizer is not None:
-            ids, begin, end = self._tokenized(positions, numbers)
-        else:
-            ids, begin, end = self._stored(positions, numbers)
+        found = self._stored if self.tokens.tokenizer is None else self._tokenized
+        ids, begin, end = found(positions, numbers)
         lengths = self._cut(end - begin, positions)
         closing = np.where(lengths < end - begin, self.closing, 0)
         starts = np.stack((begin, end - closing), axis=1).reshape(-1)
@@ -280,12 +275,19 @@ def find_captions(dataset: SampleSource, tokens: Tokens, *, mixes: bool) -> Capt
             "a transform mixes images, and a mixed image has no caption",
             hint="Leave out MixUp and CutMix, or the captions.",
         )
+    options, tokenizer, pad_id, closing = dataset.manifest.options, None, 0, 0
     if tokens.tokenizer is None:
-        return _of_ids(dataset, tokens)
-    if dataset.types.get(tokens.column) != "large_string":
-        texts = sorted(
-            name for name, kind in dataset.types.items() if kind == "large_string" and name != "key"
-        )
+        if not {IDS_COLUMN, LENGTHS_COLUMN} <= dataset.types.keys():
+            raise ConfigError(
+                "the dataset has no captions as token ids",
+                path=dataset.path,
+                hint="Convert with caption_column; for a column of texts give Tokens(tokenizer=...).",
+            )
+        pad_id, closing = int(options.get("pad_id") or 0), int(bool(options.get("eos")))
+        if options.get("tokenizer_digest"):
+            closing += count_special_tokens(dataset.datasets[0].tokenizer_file()).closing
+    elif dataset.types.get(tokens.column) != "large_string":
+        texts = sorted({name for name, kind in dataset.types.items() if kind == "large_string"} - {"key"})
         raise ConfigError(
             f"Tokens: the dataset has no column of texts {tokens.column!r}",
             path=dataset.path,
@@ -293,38 +295,12 @@ def find_captions(dataset: SampleSource, tokens: Tokens, *, mixes: bool) -> Capt
             if texts
             else "Leave tokenizer out where captions are token ids; otherwise convert captions as a column.",
         )
-    if not isinstance(tokens.tokenizer, str) and callable(tokens.tokenizer):
-        return Captions(dataset, tokens, None, tokens.pad_id or 0, 0)
-    tokenizer = TokenizerChoice(tokens.tokenizer).make()
-    closing = count_special_tokens(tokenizer.file).closing
-    return _checked(Captions(dataset, tokens, tokenizer, _or(tokens.pad_id, tokenizer.pad_id), closing))
-
-
-def _of_ids(dataset: SampleSource, tokens: Tokens) -> Captions:
-    options = dataset.manifest.options
-    if not {IDS_COLUMN, LENGTHS_COLUMN} <= dataset.types.keys():
+    elif isinstance(tokens.tokenizer, str) or not callable(tokens.tokenizer):
+        tokenizer = TokenizerChoice(tokens.tokenizer).make()
+        pad_id, closing = tokenizer.pad_id, count_special_tokens(tokenizer.file).closing
+    if closing >= tokens.max_length:
         raise ConfigError(
-            "the dataset has no captions as token ids",
-            path=dataset.path,
-            hint="Convert with --caption-column NAME (caption_column=); for a column of texts give "
-            "Tokens(tokenizer=...).",
+            f"Tokens: max_length={tokens.max_length} leaves no room beside the special tokens",
+            hint=f"Give at least {closing + 1}.",
         )
-    closing = int(bool(options.get("eos")))
-    if options.get("tokenizer_digest"):
-        closing += count_special_tokens(dataset.datasets[0].tokenizer_file()).closing
-    return _checked(
-        Captions(dataset, tokens, None, _or(tokens.pad_id, int(options.get("pad_id") or 0)), closing)
-    )
-
-
-def _checked(captions: Captions) -> Captions:
-    if captions.closing >= captions.tokens.max_length:
-        raise ConfigError(
-            f"Tokens: max_length={captions.tokens.max_length} leaves no room beside the special tokens",
-            hint=f"Give at least {captions.closing + 1}.",
-        )
-    return captions
-
-
-def _or(given: int | None, default: int) -> int:
-    return default if given is None else given
+    return Captions(dataset, tokens, tokenizer, pad_id if tokens.pad_id is None else tokens.pad_id, closing)

@@ -20,9 +20,9 @@ from stoker.errors import EngineError, MissingDependencyError, install_hint
 from stoker.formats.codecs.codec import engine_decodes
 from stoker.formats.dataset.index import Samples
 
-from ..base import EngineSettings, Result, Work, to_bfloat16
+from ..base import EngineSettings, Result, Work, open_shards, to_bfloat16
 from .failures import engine_error, is_sticky, recover
-from .inputs import DaliBatch, PayloadReader, Payloads, PipelineSpec, united_crops
+from .inputs import DaliBatch, Payloads, PipelineSpec, read_payloads, united_crops
 from .pipeline import define_pipeline
 from .steps import STEPS
 
@@ -51,7 +51,7 @@ class DaliEngine:
         self.device = settings.device
         self.max_in_flight = settings.depth
         self._settings = settings
-        self._reader = PayloadReader(settings)
+        self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
         self._specs: dict[tuple[int, PipelineSpec], PipelineSpec] = {}  # the one in use, by family
         # By image column and specification. The pipeline that was used last stands last.
         self._pipelines: dict[tuple[int, PipelineSpec], BuiltPipeline] = {}
@@ -64,7 +64,8 @@ class DaliEngine:
     def submit(self, work: Work) -> None:
         """Check the payloads of a batch and start it."""
         crops = np.concatenate([params.crop for params in work.columns])
-        payloads = self._reader.read(work.samples, united_crops(crops, work.views(crops)))
+        crops = united_crops(crops, work.views(crops))
+        payloads = read_payloads(self._shards, work.samples, self._settings, crops)
         batches = [self._batch(work, column, payloads) for column in range(len(work.columns))]
         try:
             started = [(batch, self._start(batch)) for batch in batches]
@@ -93,13 +94,13 @@ class DaliEngine:
         return Result(images, payloads.status(), payloads.reason(), others=tuple(others))
 
     def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
-        self._reader.will_need(samples)
+        self._shards.will_need(samples.shard, samples.offset, samples.length)
 
     def close(self) -> None:
         self._works.clear()
         self._in_flight.clear()
         self._pipelines.clear()
-        self._reader.close()
+        self._shards.close()
 
     def _prepare(self, typical: Work) -> None:
         try:

@@ -18,7 +18,7 @@ from stoker.augment.resampling import Interpolation
 from stoker.formats.codecs.codec import engine_decodes
 from stoker.formats.dataset.index import Samples
 
-from ..base import EngineSettings, PayloadError, Status, decode, open_shards, pack
+from ..base import EngineSettings, PayloadError, Status, decode, pack
 from .steps import StepSignature, inputs_of, signatures_of
 
 
@@ -158,53 +158,40 @@ class Payloads:
         return {i: reason for i, (_, reason) in self.bad.items()}
 
 
-class PayloadReader:
-    """Reads payloads from the shards and checks them, a batch at a time.
-
-    Payloads that DALI does not decode become pixels: RGB, or for grey images three equal channels.
-    """
-
-    def __init__(self, settings: EngineSettings) -> None:
-        self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
-        self._settings = settings
-
-    def read(self, samples: Samples, crops: npt.NDArray[np.int32] | None = None) -> Payloads:
-        """The payloads of samples; those that DALI does not decode become pixels here."""
-        # crops (N, 4) int32
-        data, found, origin, memory = _native.payloads(
-            self._shards,
-            pack(_native.SAMPLE_COLUMNS, samples),
-            len(samples),
-            self._settings.max_pixels,
-            self._settings.verify,
-            crops if crops is None or samples.bands is None else np.ascontiguousarray(crops, np.int32),
-        )
-        payloads = Payloads(data, origin=None if samples.bands is None else origin, memory=memory)
-        for i, (status, reason) in found.items():
-            payloads.reject(i, Status(status), reason)
-        for i in np.flatnonzero(~engine_decodes("dali", samples.codec)).tolist():
-            if i not in found:
-                self._to_pixels(payloads, samples, i)
-        return payloads
-
-    def will_need(self, samples: Samples) -> None:
-        self._shards.will_need(samples.shard, samples.offset, samples.length)
-
-    def close(self) -> None:
-        self._shards.close()
-
-    def _to_pixels(self, payloads: Payloads, samples: Samples, i: int) -> None:
+def read_payloads(
+    shards: _native.Shards,
+    samples: Samples,
+    settings: EngineSettings,
+    crops: npt.NDArray[np.int32] | None = None,
+) -> Payloads:
+    """Read payloads and check them; those that DALI does not decode become pixels here."""
+    # Pixels are RGB, or for grey images three equal channels.
+    # crops (N, 4) int32
+    data, found, origin, memory = _native.payloads(
+        shards,
+        pack(_native.SAMPLE_COLUMNS, samples),
+        len(samples),
+        settings.max_pixels,
+        settings.verify,
+        crops if crops is None or samples.bands is None else np.ascontiguousarray(crops, np.int32),
+    )
+    payloads = Payloads(data, origin=None if samples.bands is None else origin, memory=memory)
+    for i, (status, reason) in found.items():
+        payloads.reject(i, Status(status), reason)
+    color, max_pixels = settings.image_format.color, settings.max_pixels
+    for i in np.flatnonzero(~engine_decodes("dali", samples.codec)).tolist():
+        if i in found:
+            continue
         size = int(samples.height[i]), int(samples.width[i])
         try:
-            data, color = payloads.data[i].data, self._settings.image_format.color
-            pixels = decode(data, samples, i, max_pixels=self._settings.max_pixels, color=color)
+            pixels = decode(data[i].data, samples, i, max_pixels=max_pixels, color=color)
+            if pixels.shape[:2] != size:
+                words = f"{pixels.shape[0]}x{pixels.shape[1]} pixels, the index says {size[0]}x{size[1]}"
+                raise PayloadError(Status.SIZE_MISMATCH, words)
+            payloads.data[i] = pixels
         except PayloadError as error:
-            return payloads.reject(i, error.status, str(error))
-        if pixels.shape[:2] != size:
-            words = f"{pixels.shape[0]}x{pixels.shape[1]} pixels, the index says {size[0]}x{size[1]}"
-            return payloads.reject(i, Status.SIZE_MISMATCH, words)
-        payloads.data[i] = pixels
-        return None
+            payloads.reject(i, error.status, str(error))
+    return payloads
 
 
 def _ppm(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

@@ -35,9 +35,9 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, open_shards
 from stoker.pipeline.engines.dali.engine import BuiltPipeline, DaliEngine
-from stoker.pipeline.engines.dali.inputs import DaliBatch, PayloadReader, Payloads, PipelineSpec
+from stoker.pipeline.engines.dali.inputs import DaliBatch, Payloads, PipelineSpec, read_payloads
 from stoker.pipeline.engines.dali.pipeline import define_pipeline
 from stoker.pipeline.options import DaliOptions
 
@@ -111,9 +111,10 @@ def test_a_batch_of_black_pixels_alone_is_executed(
     dataset = open_dataset(request.getfixturevalue(folder))
     settings = settings_of(dataset, ImageFormat("uint8", "NHWC"), batch_size=4, max_pixels=10**6)
     params, samples = work(dataset, 0, transforms).params, dataset.samples(np.arange(4))
-    with closing(PayloadReader(settings)) as reader:
+    with closing(open_shards(settings.files, settings.sizes)) as shards:
         encoded = bool((samples.codec == Codec.JPEG).any())
-        batch = DaliBatch(PipelineSpec.of(params, encoded=encoded), params, reader.read(samples))
+        payloads = read_payloads(shards, samples, settings)
+        batch = DaliBatch(PipelineSpec.of(params, encoded=encoded), params, payloads)
         pipeline = BuiltPipeline(batch, settings)
         for n in (4, 1, 3):
             pipeline.start(batch.black(n))
@@ -253,8 +254,9 @@ def read(dataset: Dataset, samples: Samples, crops: Any, file: Path | None = Non
     """The payloads of samples, from the shard of the dataset or from another file."""
     files = [file] if file else dataset.data_files
     settings = EngineSettings(files, dataset.data_sizes, ImageFormat(), max_pixels=10**6)
-    with closing(PayloadReader(settings)) as reader:
-        return reader.read(samples, None if crops is None else np.array(crops, np.int32))
+    boxes = None if crops is None else np.array(crops, np.int32)
+    with closing(open_shards(settings.files, settings.sizes)) as shards:
+        return read_payloads(shards, samples, settings, boxes)
 
 
 def test_the_payload_of_a_crop_is_a_shorter_jpeg(datasets: dict[bool, Dataset]) -> None:

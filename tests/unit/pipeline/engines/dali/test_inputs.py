@@ -16,8 +16,8 @@ from PIL import Image
 
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import Status
-from stoker.pipeline.engines.dali.inputs import BLACK_PIXEL, PayloadReader, Payloads
+from stoker.pipeline.engines.base import Status, open_shards
+from stoker.pipeline.engines.dali.inputs import BLACK_PIXEL, Payloads, read_payloads
 
 MAX_PIXELS = 10_000
 Read = Callable[..., Payloads]
@@ -30,8 +30,9 @@ def read(pack_images: Callable[..., Path]) -> Read:
     def read_one(payload: bytes, verify: bool = True, **columns: Any) -> Payloads:
         columns = {name: np.array([value]) for name, value in columns.items()}
         dataset = open_dataset(pack_images([payload], **columns))
-        with closing(PayloadReader(settings_of(dataset, max_pixels=MAX_PIXELS, verify=verify))) as reader:
-            return reader.read(dataset.samples([0]))
+        settings = settings_of(dataset, max_pixels=MAX_PIXELS, verify=verify)
+        with closing(open_shards(settings.files, settings.sizes)) as shards:
+            return read_payloads(shards, dataset.samples([0]), settings)
 
     return read_one
 
@@ -128,8 +129,8 @@ def test_capsules_share_the_memory_of_payloads_and_outlive_their_reader(
     tensors = pytest.importorskip("nvidia.dali.tensors")
     data = [encoded(), encoded(kind="PNG")]
     dataset = open_dataset(pack_images(data))
-    reader = PayloadReader(settings_of(dataset, max_pixels=MAX_PIXELS))
-    payloads = reader.read(dataset.samples([0, 1]))
+    shards = open_shards(dataset.data_files, dataset.data_sizes)
+    payloads = read_payloads(shards, dataset.samples([0, 1]), settings_of(dataset))
     files_of_dali = payloads.encoded()
     jpeg, pixels = (tensors.TensorCPU(one, "") for one in payloads.memory.capsules(files_of_dali))
     assert np.asarray(jpeg).ctypes.data == payloads.data[0].ctypes.data
@@ -137,6 +138,6 @@ def test_capsules_share_the_memory_of_payloads_and_outlive_their_reader(
     expected = [one.tobytes() for one in files_of_dali]
     assert expected[0] == data[0]
     unused = payloads.memory.capsules([payloads.data[0]])
-    reader.close()
+    shards.close()
     del unused, payloads, files_of_dali
     assert [np.asarray(one).tobytes() for one in (jpeg, pixels)] == expected
