@@ -1,4 +1,4 @@
-"""Compiled functions as steps of the native engine."""
+"""The native engine: custom steps, the memory of batches, and restart markers."""
 
 from __future__ import annotations
 
@@ -152,15 +152,16 @@ def test_steps_change_images_of_other_codecs(
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
-def test_an_error_in_a_step_names_step_and_sample(thumbnails: Path, engine: str, on_error: Any) -> None:
-    raising = [RandomCrop(24), RandomUpset(1, "raises")]
-    with pytest.raises(
-        EngineError, match=r"^Upset: apply raised KeyError: 'no such lamp' \(key 'k2'\)"
-    ) as caught:
-        images(thumbnails, raising, engine=engine, on_error=on_error)
+@pytest.mark.parametrize(("upset", "name"), [(RandomUpset, "Upset"), (RandomUpsetTogether, "UpsetTogether")])
+def test_an_error_in_a_step_names_step_and_sample(
+    thumbnails: Path, engine: str, on_error: Any, upset: Any, name: str
+) -> None:
+    options = {"engine": engine, "on_error": on_error}
+    with pytest.raises(EngineError, match=rf"^{name}: .* raised KeyError: .*\(key 'k2'\)") as caught:
+        images(thumbnails, [RandomCrop(24), upset(1, "raises")], **options)
     assert isinstance(caught.value.__cause__, KeyError)
-    with pytest.raises(ConfigError, match=r"^Upset: apply must return \(24, 24, 3\) uint8") as refused:
-        images(thumbnails, [RandomCrop(24), RandomUpset(1, "floats")], engine=engine, on_error=on_error)
+    with pytest.raises(ConfigError, match=rf"^{name}: .* must return .* uint8") as refused:
+        images(thumbnails, [RandomCrop(24), upset(1, "floats")], **options)
     assert refused.value.key == "k0"
 
 
@@ -275,16 +276,6 @@ def test_a_step_of_batches_gives_the_pixels_of_images(thumbnails: Path, threads:
     transforms = [RandomCrop(24), RandomUpset(), RandomUpsetTogether(p), RandomUpset(), Normalize()]
     native, reference = of_both_engines(thumbnails, transforms, num_threads=threads)
     np.testing.assert_allclose(native, reference, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("engine", ["native", "reference"])
-def test_an_error_in_a_step_of_batches_names_step_and_sample(thumbnails: Path, engine: str) -> None:
-    raising = [RandomCrop(24), RandomUpsetTogether(1, "raises")]
-    with pytest.raises(EngineError, match=r"^UpsetTogether: .* raised KeyError: .*\(key 'k2'\)"):
-        images(thumbnails, raising, engine=engine)
-    with pytest.raises(ConfigError, match=r"^UpsetTogether: .* must return .* uint8") as refused:
-        images(thumbnails, [RandomCrop(24), RandomUpsetTogether(1, "floats")], engine=engine)
-    assert refused.value.key == "k0"
 
 
 def test_a_smaller_batch_takes_the_memory_of_the_largest_so_far(thumbnails: Path) -> None:

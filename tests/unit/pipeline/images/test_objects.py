@@ -1,4 +1,4 @@
-"""Objects of a batch: the images that they belong to, their padded form, and their areas."""
+"""Areas of the objects of a batch under the transforms of their images."""
 
 from __future__ import annotations
 
@@ -10,37 +10,7 @@ import pytest
 from stoker.augment import CenterCrop, RandomHorizontalFlip, RandomPerspective, RandomRotation, Resize
 from stoker.augment.plan import compile_image
 from stoker.formats.dataset.annotations import Annotations
-from stoker.pipeline.images.objects import BatchObjects, ObjectConfig, pad, transform_objects
-
-
-def objects(counts: list[int]) -> BatchObjects:
-    owner = np.repeat(np.arange(len(counts)), counts)
-    m = len(owner)
-    return BatchObjects(owner, {"boxes": np.arange(4.0 * m).reshape(m, 4), "object_id": np.arange(m)})
-
-
-def test_objects_follow_their_images_into_another_order_and_are_repeated_with_them() -> None:
-    chosen = objects([2, 0, 3, 1]).of_samples(np.array([2, 0, 2, 1]), 4)
-    assert chosen.owner.tolist() == [0, 0, 0, 1, 1, 2, 2, 2]
-    assert chosen.columns["object_id"].tolist() == [2, 3, 4, 0, 1, 2, 3, 4]
-    assert chosen.counts(4).tolist() == [3, 2, 3, 0]
-
-
-def test_a_batch_without_images_has_no_objects() -> None:
-    chosen = objects([2, 1]).of_samples(np.array([], np.int64), 2)
-    assert len(chosen) == 0
-    assert chosen.column("boxes", ObjectConfig()).shape == (0, 4)
-
-
-@pytest.mark.parametrize("counts", [[2, 0, 3], [0, 0], []])
-def test_pad_fills_rows_with_zeros(counts: list[int]) -> None:
-    values = np.arange(1, 2 * sum(counts) + 1, dtype=np.float32).reshape(-1, 2)
-    padded = pad(values, np.array(counts, np.int64))
-    assert padded.shape == (len(counts), max(counts, default=0), 2)
-    assert padded.dtype == np.float32
-    for part, count, whole in zip(np.split(values, np.cumsum(counts)), counts, padded, strict=False):
-        assert np.array_equal(whole[:count], part)
-        assert not whole[count:].any()
+from stoker.pipeline.images.objects import BatchObjects, ObjectConfig, transform_objects
 
 
 def transformed(transforms: list[Any], box: list[float], area: float) -> BatchObjects:
