@@ -73,6 +73,11 @@ class BatchTransformPlan:
 def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], BatchTransformPlan]:
     """Split a loader's transforms into those of images, and what follows on the batch."""
     for transform in transforms if isinstance(transforms, Sequence) else (transforms,):
+        if isinstance(transform, Views):
+            raise ConfigError(
+                "Views stand in place of transforms",
+                hint='Name them: transforms={"large": Views(2, [...]), "small": Views(8, [...])}.',
+            )
         _refuse_torchvision(transform)
     if not isinstance(transforms, Sequence):
         raise ConfigError(

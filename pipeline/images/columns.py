@@ -85,13 +85,8 @@ class ImageColumn:
         if not name.startswith(self.prefix):
             return None
         bare = name.removeprefix(self.prefix)
-        if bare == "mask":
-            return bare if self.mask else None
-        if bare == IMAGE_SIZE and self.plan.pad_to_multiple_of:
-            return bare
-        if bare == TO_SOURCE:
-            return bare
-        return bare if bare in self.annotations.columns else None
+        holds = {"mask": self.mask, IMAGE_SIZE: self.plan.pad_to_multiple_of, TO_SOURCE: True}
+        return bare if holds.get(bare, bare in self.annotations.columns) else None
 
     def samples_of_images(self, n: int) -> Int64:
         """The samples that the images of a batch show, (M,) indices among ``n``."""
@@ -185,7 +180,6 @@ def _single_column(
     sizes: Sequence[Size],
     padding: Padded | Ragged | None,
 ) -> tuple[ImageColumn, BatchTransformPlan]:
-    _refuse_views(transforms)
     of_images, after = split_transforms(transforms)
     plans = {size: compile_transforms(resized(of_images, size)) for size in sizes}
     largest = max(sizes, key=math.prod, default=None)
@@ -208,7 +202,6 @@ def _named_column(
     views, mask = None, None
     if isinstance(listed, Views):
         views, mask, listed = listed.count, listed.mask, listed.transforms
-    _refuse_views(listed)
     of_images, after = split_transforms(listed)
     _refuse_batch_transforms(replace(after, functions=(*after.functions, *after.whole)))
     plan = compile_transforms(of_images)
@@ -220,16 +213,6 @@ def _named_column(
     if mask:
         mask.grid(plan.size)
     return ImageColumn(name, plan, views, f"{name}_", mask)
-
-
-def _refuse_views(transforms: object) -> None:
-    """Raise ConfigError for Views outside a mapping."""
-    listed = transforms if isinstance(transforms, Sequence) else (transforms,)
-    if any(isinstance(one, Views) for one in listed):
-        raise ConfigError(
-            "Views stand in place of transforms",
-            hint='Name them: transforms={"large": Views(2, [...]), "small": Views(8, [...])}.',
-        )
 
 
 def _refuse_batch_transforms(plan: BatchTransformPlan, what: str = "named image columns") -> None:

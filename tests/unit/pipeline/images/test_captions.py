@@ -14,6 +14,7 @@ import stoker
 from stoker import ImageLoader, Tokens
 from stoker.augment import MixUp, Resize
 from stoker.errors import CheckpointError, ConfigError
+from stoker.pipeline.execution.pipeline import ColumnSpec
 
 N = 24
 TEXTS = [[f"{'x' * (n % 5)}{n} {k}" for k in range(1 + n % 3)] for n in range(N)]
@@ -80,6 +81,7 @@ def test_a_state_refuses_other_captions(captioned: Path) -> None:
 def test_padded_captions_have_a_mask_and_one_length(form: Any, captioned: Path) -> None:
     columns = ("caption", "caption_mask", "image")
     loader = _loader(captioned, caption=Tokens(5, form=form, choose="first"), columns=columns, shuffle=False)
+    assert loader.element_spec()[0] == ColumnSpec("caption", "int64", (5 if form == "padded" else None,))
     for step, (ids, mask, _images) in enumerate(loader):
         texts = [captions[0].encode()[:5] for captions in TEXTS[4 * step : 4 * step + 4]]
         width = 5 if form == "padded" else max(map(len, texts))

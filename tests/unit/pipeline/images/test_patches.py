@@ -193,6 +193,8 @@ def test_a_row_holds_the_captions_of_its_images_in_their_order(captioned: Path, 
 def test_cu_seqlens_hold_the_bounds_of_all_captions_and_batches_have_one_shape(captioned: Path) -> None:
     loader = make(captioned)
     shapes = set()
+    spec = {column.name: column.shape for column in loader.element_spec()}
+    assert (spec["caption"], spec["caption_cu_seqlens"]) == ((18,), ())
     for batch in chain(*(loader for _ in range(4))):
         shapes.add((batch.row.shape[1], len(batch.caption_cu_seqlens)))
         bounds = np.flatnonzero(np.diff(batch.caption_segment_ids, axis=1, prepend=-1))
