@@ -102,14 +102,6 @@ def encode_captions(tokenizer: Tokenizer, samples: Sequence[Sequence[str]], dtyp
     return CaptionTokens(ids.astype(dtype), lengths.astype(np.int32), counts)
 
 
-class ListedCaptions(NamedTuple):
-    """A listing whose captions are token ids."""
-
-    listing: Listing  # The samples that have a caption
-    options: CaptionOptions  # The options of the captions, for the manifest
-    file: bytes | None  # Content of ``tokenizer.json``; None if the tokenizer has no file
-
-
 class WrittenCaptions(NamedTuple):
     """The tokenizer of a writer of captions."""
 
@@ -141,8 +133,8 @@ def captions_like(existing: Manifest, folder: Path) -> Captions:
 
 def tokenize_captions(
     listing: Listing, captions: Captions, threads: int, source: str | os.PathLike[str]
-) -> ListedCaptions:
-    """Return a listing with token ids in place of a column of captions; samples without one are left out."""
+) -> tuple[Listing, CaptionOptions, bytes | None]:
+    """Return a listing with captions as token ids, their options, and the file of their tokenizer."""
     column = str(captions.caption_column)
     name = column if column in listing.columns else CAPTION
     texts = _texts(listing, column, name)
@@ -160,7 +152,7 @@ def tokenize_captions(
         skips = [Skip(key, _LEFT_OUT) for key in listing.keys.filter(missing).to_pylist()]
         listing = replace(listing.take(kept), skipped=tuple(sorted((*listing.skipped, *skips))))
     columns = {column_name: array for column_name, array in listing.columns.items() if column_name != name}
-    return ListedCaptions(replace(listing, columns={**columns, **tokens.columns()}), options, tokenizer.file)
+    return replace(listing, columns={**columns, **tokens.columns()}), options, tokenizer.file
 
 
 def _texts(listing: Listing, column: str, name: str) -> pa.Array:
@@ -182,9 +174,6 @@ def _texts(listing: Listing, column: str, name: str) -> pa.Array:
     return texts
 
 
-def _samples(texts: pa.Array, rows: range) -> list[list[str]]:
-    return [split_captions(text) for text in texts.slice(rows.start, len(rows)).to_pylist()]
-
-
 def _encode(texts: pa.Array, tokenizer: Tokenizer, dtype: str, rows: range) -> CaptionTokens:
-    return encode_captions(tokenizer, _samples(texts, rows), dtype)
+    captions = [split_captions(text) for text in texts.slice(rows.start, len(rows)).to_pylist()]
+    return encode_captions(tokenizer, captions, dtype)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -170,10 +170,16 @@ def _convert_files(
         options = replace(options, captions=recorded)
     allow_loss = cast("Fraction | None", arguments.selection.allow_loss)  # the check has parsed it
     check_loss(listing, allow_loss)
-    with _block_images(listing, target, options, threads) as images:
+    with ExitStack() as stack:
+        images = None
+        if listing.blocks is not None:  # images that lie in blocks of files
+            from ..sources.table_blocks import BlockImages
+
+            folder = tempfile.gettempdir() if is_url(target) else os.path.abspath(target)  # noqa: PTH100
+            spool = None if options.seed is None else folder
+            images = stack.enter_context(closing(BlockImages(listing.blocks, spool, threads)))
         # 3. The plan: the split, the shard and the record of every sample. Nothing is written yet.
-        encoder = ImageEncoder(listing, options, images, tokenizer)
-        plan = plan_conversion(listing, options, encoder)
+        plan = plan_conversion(listing, options, ImageEncoder(listing, options, images, tokenizer))
         # 4. What earlier calls have made is found; missing shards are made; index and manifest are published.
         return execute(
             plan,
@@ -225,19 +231,3 @@ def _check_listing(listing: Listing, options: ConvertOptions, target: str | os.P
             hint="Give the column another name in the source, or convert without resize.",
         )
     check_mask_map(listing, options.mask_map)
-
-
-@contextmanager
-def _block_images(
-    listing: Listing, target: str | os.PathLike[str], options: ConvertOptions, threads: int
-) -> Iterator[Any]:
-    """Yield the reader of images that lie in blocks of files; None for other listings."""
-    if listing.blocks is None:
-        yield None
-        return
-    from ..sources.table_blocks import BlockImages
-
-    folder = tempfile.gettempdir() if is_url(target) else os.path.abspath(target)  # noqa: PTH100 - as text
-    spool = None if options.seed is None else folder
-    with closing(BlockImages(listing.blocks, spool, threads)) as images:
-        yield images

@@ -20,11 +20,10 @@ from stoker.urls import is_url
 
 from ..files import check_target, folder_lock, os_errors
 from ..threads import TaskGroup
-from .already_converted import find_converted
 from .listed_samples import check_loss
 from .options import Engine, Progress
 from .plan import ConversionPlan, DatasetPlan
-from .publishing import Summary
+from .publishing import Summary, find_converted
 from .shard import ShardContext, ShardResult
 from .unfinished import Unfinished
 

@@ -59,24 +59,13 @@ def check_mask_map(listing: Listing, mask_map: str | None) -> None:
     """Check that a map of the values of masks fits the masks of a source."""
     # ADE20K's masks without a map and without names of classes are taken as they are, with a warning.
     masks = listing.masks
-    if masks is None and mask_map in (None, "none"):
+    if masks is None:
+        if mask_map not in (None, "none"):
+            raise ConfigError(
+                "mask_map is for masks, and the source has none", hint="Name their folder with masks."
+            )
         return
-    from .mask_values import mask_table
-
-    if mask_map not in (None, "none"):
-        if masks is None:
-            raise ConfigError(
-                "mask_map is for masks, and the source has none",
-                hint="Name their folder with masks.",
-            )
-        mask_table(mask_map, listing.info.ignore)
-        trained = next((name for name in masks.names() if _TRAIN_IDS in name), None)
-        if mask_map == "cityscapes" and trained is not None:
-            raise ConfigError(
-                f"masks such as {trained} are the training classes already, and mask_map would change them",
-                hint="Leave mask_map out, or keep only labelIds in the folder of the masks.",
-            )
-    elif mask_map is None and masks is not None:
+    if mask_map is None:
         ids = next((name for name in masks.names() if _LABEL_IDS in name), None)
         if ids is not None:
             raise ConfigError(
@@ -89,6 +78,16 @@ def check_mask_map(listing: Listing, mask_map: str | None) -> None:
                 "ade20k",
                 f"the values of ADE20K's masks such as {first} are taken as classes as they are, so class 0 "
                 "is 'other'; mask_map='ade20k' ignores it and counts the others from 0",
+            )
+    elif mask_map != "none":
+        from .mask_values import mask_table
+
+        mask_table(mask_map, listing.info.ignore)
+        trained = next((name for name in masks.names() if _TRAIN_IDS in name), None)
+        if mask_map == "cityscapes" and trained is not None:
+            raise ConfigError(
+                f"masks such as {trained} are the training classes already, and mask_map would change them",
+                hint="Leave mask_map out, or keep only labelIds in the folder of the masks.",
             )
 
 

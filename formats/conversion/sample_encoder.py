@@ -20,7 +20,7 @@ from ..sources.objects import swap_of
 from ..sources.source_reader import SkippedError
 from ..tokenization import Tokenizer
 from .captions import CaptionTokens, encode_captions
-from .image_record import (
+from .image_encoder import (
     ImageColumns,
     ImageSample,
     RecordDetails,

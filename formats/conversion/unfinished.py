@@ -37,9 +37,8 @@ from ..dataset.manifest import (
 from ..dataset.versions import SHA256_NAME, is_of_version, sha256_content
 from ..files import file_digest, move_durably, remove, sync_folder, write_durably
 from ..sources.listing import count_reasons, skipped_lines
-from .already_converted import FoundDataset
 from .plan import DatasetPlan
-from .publishing import SplitOutput
+from .publishing import FoundDataset, SplitOutput
 from .shard import ShardResult, finished_shard, shard_files, write_shard
 
 WRITER_FINGERPRINT = "writer-"

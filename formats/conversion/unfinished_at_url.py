@@ -31,9 +31,8 @@ from ..dataset.versions import SHA256_NAME, is_of_version
 from ..files import remove
 from ..remote.store import Store
 from ..threads import thread_map
-from .already_converted import FoundDataset
 from .plan import ConversionPlan, DatasetPlan
-from .publishing import SplitOutput
+from .publishing import FoundDataset, SplitOutput
 from .shard import ShardContext, ShardResult, shard_files, write_shard
 from .unfinished import REPLACE, Unfinished, files_of_shards
 

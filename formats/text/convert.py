@@ -5,11 +5,17 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
+import numpy as np
+import numpy.typing as npt
+
+from stoker._native import encode_token_records
 from stoker.arguments import check_progress, refuses_num_workers
 from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
@@ -20,84 +26,19 @@ from ..conversion.execution import execute
 from ..conversion.options import Progress, Share, Storage, resolve_shards
 from ..conversion.plan import EncodedRecord, plan_conversion
 from ..conversion.publishing import Summary
+from ..dataset.columns import ListColumn
+from ..dataset.manifest import TOKENIZER_NAME
 from ..files import check_named, os_errors
 from ..remote.store import local_copies
 from ..sources.listing import Skip
 from ..threads import check_threads
-from ..tokenization import tokenizer_options
+from ..token_columns import length_column, trained_column
+from ..tokenization import Ids, Lengths, Tokenizer, tokenizer_options
 from ..worker_processes import can_fork, worker_processes
-from .chats import TextComposer, find_composer
-from .listing import RowColumns, SampleLines, TextListing, open_text, read_row_columns
+from .chats import TemplateError, TextComposer, find_composer, trained_runs
+from .listing import LineFormat, RowColumns, SampleLines, TextListing, open_text, read_row_columns
 from .options import TextArguments, TextOptions, Training
-from .records import IDS_FEATURE, TextEncoder, TextRecords
 from .spool import spool_items
-
-Make = Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
-
-_LEAST_BYTES = 4 << 20  # of a source: for less, the start of processes takes a large part of the time
-
-
-def choose_processes(requested: int | None, composer: TextComposer | None, size: int, threads: int) -> int:
-    """Return the number of processes that make records; 0 for the threads of this process."""
-    # By default there are as many as threads if the composer holds the interpreter's lock, the source is
-    # large enough, and processes can be forked.
-    if requested is not None:
-        return requested
-    holds_lock = composer is not None and composer.holds_lock
-    return threads if holds_lock and size >= _LEAST_BYTES and threads > 1 and can_fork() else 0
-
-
-@contextmanager
-def record_maker(records: TextRecords, processes: int) -> Generator[Make]:
-    """Yield a function that makes records in ``processes``, or in the calling thread if that is 0."""
-    if not processes:
-        yield records.encode
-        return
-    with worker_processes(
-        records.encode, processes, work="makes records", sent="the tokenizer", fewer="processes=0"
-    ) as submit:
-
-        def make(samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
-            encoded: list[EncodedRecord | Skip] = submit(samples).result()
-            return encoded
-
-        yield make
-
-
-def convert_listing(
-    listing: TextListing,
-    target: str | os.PathLike[str],
-    arguments: TextArguments,
-    progress: Progress | None = None,
-    composer: TextComposer | None = None,
-) -> Summary:
-    """Tokenize the texts of a listing and publish their datasets; ``composer`` makes one text of a sample."""
-    fields = listing.format.fields if composer is None else (composer.field,)
-    check_fields(fields)
-    threads = check_threads(arguments.num_threads)
-    if (arguments.bos or arguments.eos) and composer is not None and not composer.adds_special_tokens:
-        raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
-    tokenizer = arguments.make()
-    options = TextOptions(
-        **resolve_shards(arguments, arguments.storage),
-        fields=",".join(fields),
-        **tokenizer_options(tokenizer, arguments),
-        **cast("dict[str, Any]", {} if composer is None else composer.options),
-    )
-    records = TextRecords(listing.format, tokenizer, options.dtype, composer)
-    workers = choose_processes(arguments.processes, composer, int(listing.sizes.sum()), threads)
-    with record_maker(records, workers) as make:
-        plan = plan_conversion(listing, options, TextEncoder(listing, records, make))
-        return execute(plan, target, max(threads, workers), overwrite=arguments.overwrite, report=progress)
-
-
-def check_fields(fields: tuple[str, ...]) -> None:
-    """Raise ConfigError for a field whose name records use themselves."""
-    if IDS_FEATURE in fields:
-        raise ConfigError(
-            f"a field cannot have the name {IDS_FEATURE!r}, which records use for the token ids"
-        )
-
 
 Paths = str | os.PathLike[str]
 
@@ -242,3 +183,185 @@ def _class_names(source: Any, label: str | None) -> tuple[str, ...] | None:
     features = getattr(source, "features", None)
     feature = features.get(label) if isinstance(features, Mapping) and label is not None else None
     return tuple(getattr(feature, "names", None) or ()) or None
+
+
+def convert_listing(
+    listing: TextListing,
+    target: str | os.PathLike[str],
+    arguments: TextArguments,
+    progress: Progress | None = None,
+    composer: TextComposer | None = None,
+) -> Summary:
+    """Tokenize the texts of a listing and publish their datasets; ``composer`` makes one text of a sample."""
+    fields = listing.format.fields if composer is None else (composer.field,)
+    check_fields(fields)
+    threads = check_threads(arguments.num_threads)
+    if (arguments.bos or arguments.eos) and composer is not None and not composer.adds_special_tokens:
+        raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
+    tokenizer = arguments.make()
+    options = TextOptions(
+        **resolve_shards(arguments, arguments.storage),
+        fields=",".join(fields),
+        **tokenizer_options(tokenizer, arguments),
+        **cast("dict[str, Any]", {} if composer is None else composer.options),
+    )
+    records = TextRecords(listing.format, tokenizer, options.dtype, composer)
+    workers = choose_processes(arguments.processes, composer, int(listing.sizes.sum()), threads)
+    with record_maker(records, workers) as make:
+        plan = plan_conversion(listing, options, TextEncoder(listing, records, make))
+        return execute(plan, target, max(threads, workers), overwrite=arguments.overwrite, report=progress)
+
+
+def check_fields(fields: tuple[str, ...]) -> None:
+    """Raise ConfigError for a field whose name records use themselves."""
+    if IDS_FEATURE in fields:
+        raise ConfigError(
+            f"a field cannot have the name {IDS_FEATURE!r}, which records use for the token ids"
+        )
+
+
+Make = Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
+
+_LEAST_BYTES = 4 << 20  # of a source: for less, the start of processes takes a large part of the time
+
+
+def choose_processes(requested: int | None, composer: TextComposer | None, size: int, threads: int) -> int:
+    """Return the number of processes that make records; 0 for the threads of this process."""
+    # By default there are as many as threads if the composer holds the interpreter's lock, the source is
+    # large enough, and processes can be forked.
+    if requested is not None:
+        return requested
+    holds_lock = composer is not None and composer.holds_lock
+    return threads if holds_lock and size >= _LEAST_BYTES and threads > 1 and can_fork() else 0
+
+
+@contextmanager
+def record_maker(records: TextRecords, processes: int) -> Generator[Make]:
+    """Yield a function that makes records in ``processes``, or in the calling thread if that is 0."""
+    if not processes:
+        yield records.encode
+        return
+    with worker_processes(
+        records.encode, processes, work="makes records", sent="the tokenizer", fewer="processes=0"
+    ) as submit:
+
+        def make(samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
+            encoded: list[EncodedRecord | Skip] = submit(samples).result()
+            return encoded
+
+        yield make
+
+
+IDS_FEATURE = "stoker/ids"
+
+
+@dataclass(frozen=True)
+class TextRecords:
+    """An encoder of samples that any process can use.
+
+    A record is a tf.train.Example. It has an int64_list for each field, which any reader of TensorFlow's
+    format parses, and a bytes feature ``stoker/ids`` with all ids again, as little-endian numbers of one
+    width. This feature is the payload: the index locates it, its checksum covers it, and NumPy decodes it
+    without parsing varints (docs/decisions/0005).
+    """
+
+    format: LineFormat  # The format of the lines of a sample
+    tokenizer: Tokenizer  # Makes token ids of texts
+    dtype: str  # Type of the payload: uint16 or int32
+    # Makes one text from the values of a sample; None if each field is a sequence
+    composer: TextComposer | None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the sequences of a sample."""
+        return self.format.fields if self.composer is None else (self.composer.field,)
+
+    def encode(self, samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
+        """Return the records of samples, with a skip in place of each sample that is left out."""
+        results = [self._composed(sample) for sample in samples]
+        kept = [index for index, result in enumerate(results) if not isinstance(result, Skip)]
+        columns, runs = self._tokenize([results[index] for index in kept])
+        fields = [(field, *column) for field, column in zip(self.fields, columns, strict=True)]
+        encoded = encode_token_records(fields, IDS_FEATURE, np.dtype(self.dtype).itemsize)
+        lengths = np.stack([field_lengths for _, field_lengths in columns], axis=1).tolist()
+        for number, (index, (prefix, payload)) in enumerate(zip(kept, encoded, strict=True)):
+            key = samples[index].key
+            if 0 in lengths[number]:
+                results[index] = Skip(key, "no tokens", self.fields[lengths[number].index(0)])
+            elif runs is not None and not runs[number]:
+                results[index] = Skip(key, "no trained tokens")
+            else:
+                trained = None if runs is None else runs[number]
+                results[index] = EncodedRecord(key, prefix, payload, b"", tuple(lengths[number]), (), trained)
+        return results
+
+    def _composed(self, sample: SampleLines) -> Any:
+        """The texts of a sample: one for each field, or the composed one. A skip if there is none."""
+        values = self.format.values(sample)
+        if self.composer is None or isinstance(values, Skip):
+            return values
+        try:
+            return self.composer.compose(values)
+        except TemplateError as error:
+            return Skip(sample.key, "refused by the chat template", str(error))
+
+    def _tokenize(self, texts: Sequence[Any]) -> tuple[list[tuple[Ids, Lengths]], list[list[int]] | None]:
+        """Ids and lengths of each field, and the runs of trained tokens of each sample (None: all tokens)."""
+        if self.composer is None:
+            fields = range(len(self.fields))
+            return [self.tokenizer.encode([text[field] for text in texts]) for field in fields], None
+        ids, lengths, starts, ends = self.tokenizer.encode_with_offsets(
+            [composed.text for composed in texts], special=self.composer.adds_special_tokens
+        )
+        if self.composer.trains_all:
+            return [(ids, lengths)], None
+        bounds = np.concatenate(([0], np.cumsum(lengths))).tolist()
+        runs = [
+            trained_runs(composed.spans, len(composed.text), starts[a:b], ends[a:b])
+            for composed, (a, b) in zip(texts, pairwise(bounds), strict=True)
+        ]
+        return [(ids, lengths)], runs
+
+
+@dataclass(frozen=True)
+class TextEncoder:
+    """Encodes the samples of a text listing."""
+
+    listing: TextListing  # The text
+    records: TextRecords  # Makes records of lines
+    # Calls ``records.encode`` in this process or in another; several threads use it at once
+    make: Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
+
+    sample_type: ClassVar[str] = "text"
+    chunk_samples: ClassVar[int] = 1024  # so many that the overhead of a tokenizer's call is small
+    arrays: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
+        return {length_column(field): np.int32 for field in self.records.fields}
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        return {} if self.records.tokenizer.file is None else {TOKENIZER_NAME: self.records.tokenizer.file}
+
+    def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
+        yield from self.make(self.listing.read(rows))
+
+    def columns(
+        self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
+    ) -> dict[str, Any]:
+        columns = {name: array.take(rows) for name, array in self.listing.labelled_columns.items()}
+        composer = self.records.composer
+        if composer is not None and not composer.trains_all:
+            bounds = np.array([bound for runs in details for bound in runs], np.int32)
+            lists = ListColumn.of_counts([len(runs) for runs in details], bounds)
+            columns[trained_column(composer.field)] = lists.to_arrow()
+        return columns
+
+    def strict_error(self, skip: Skip) -> SourceError:
+        return SourceError(
+            skip.message,
+            path=self.listing.path_of(skip.key),
+            key=skip.key,
+            hint="Repair or remove the line, or convert without strict to skip it.",
+        )

@@ -13,8 +13,7 @@ import numpy as np
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_rgb
-from stoker.formats.conversion.image_encoder import ImageEncoder
-from stoker.formats.conversion.image_record import encode_image
+from stoker.formats.conversion.image_encoder import ImageEncoder, encode_image
 from stoker.formats.conversion.options import ConvertOptions, parse_resize
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.in_place.images import is_flat

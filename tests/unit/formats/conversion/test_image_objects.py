@@ -23,8 +23,8 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError, StaleIndexError, WriteError
+from stoker.formats.conversion.image_encoder import encode_image
 from stoker.formats.conversion.image_objects import fit_objects, resize_geometry, resize_mask, resize_objects
-from stoker.formats.conversion.image_record import encode_image
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.dataset.annotations import Annotations, mask_of_runs, runs_of_mask
 from stoker.formats.dataset.manifest import MANIFEST_NAME

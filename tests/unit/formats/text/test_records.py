@@ -22,9 +22,8 @@ from stoker.errors import ConfigError, SourceError
 from stoker.formats.containers.protobuf import delimited, varint
 from stoker.formats.text import convert as record_processes
 from stoker.formats.text.chats import find_composer
-from stoker.formats.text.convert import choose_processes
+from stoker.formats.text.convert import TextRecords, choose_processes
 from stoker.formats.text.listing import open_text
-from stoker.formats.text.records import TextRecords
 from stoker.formats.tokenization import ByteTokenizer, FileTokenizer
 
 # The smallest and the largest numbers whose varints have each number of bytes.
