@@ -10,13 +10,7 @@ from fractions import Fraction
 from stoker.errors import ConfigError, SourceError
 from stoker.log import EventLog
 
-from ..sources.classes import (
-    limit_classes,
-    number_classes,
-    rename_classes,
-    select_classes,
-    select_objects,
-)
+from ..sources.classes import limit_classes, number_classes, rename_classes, select_classes, select_objects
 from ..sources.detection import is_of_ade20k
 from ..sources.image_files import may_be_image
 from ..sources.listing import Listing, Skip, name_reasons

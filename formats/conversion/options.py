@@ -201,10 +201,7 @@ class CommonArguments:
         check=whole(0, (1 << 64) - 1),
     )
     shard_size: str | int | None = option(
-        None,
-        "Approximate size of a shard, such as 500MB; by default 256MB.",
-        DAILY,
-        check=parse_byte_size,
+        None, "Approximate size of a shard, such as 500MB; by default 256MB.", DAILY, check=parse_byte_size
     )
     val: Share = option(
         0,

@@ -179,10 +179,7 @@ def write_shard(
     container, planned = plan.options.container, plan.shards[number]
     if (result := finished_shard(state, number, container)) is not None:
         return result
-    with (
-        new_attempt(state) as attempt,
-        ShardFile(attempt, number, container, plan.encoder) as shard,
-    ):
+    with new_attempt(state) as attempt, ShardFile(attempt, number, container, plan.encoder) as shard:
         _write_samples(shard, plan, planned, context or ShardContext())
         return shard.finish(state, planned.number_in_split)
 

@@ -265,8 +265,7 @@ def find_composer(
         return ChatComposer(messages, template, chosen)
     if chat_template is not None:
         raise ConfigError(
-            "a chat template renders messages",
-            hint="Name the value that has them with messages.",
+            "a chat template renders messages", hint="Name the value that has them with messages."
         )
     if train_on is None:
         return None

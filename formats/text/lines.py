@@ -201,12 +201,7 @@ START_BYTES = 4096
 """Bytes at the start of a file that :func:`check_text` needs."""
 
 _TABLES = (".csv", ".tsv", ".arrow", ".feather", ".orc", ".avro", ".xls", ".xlsx")
-_COMPRESSED = {
-    b"\xfd7zXZ\0": "xz",
-    b"BZh91AY&SY": "bzip2",
-    b"PK\x03\x04": "zip",
-    b"\x04\x22\x4d\x18": "lz4",
-}
+_COMPRESSED = {b"\xfd7zXZ\0": "xz", b"BZh91AY&SY": "bzip2", b"PK\x03\x04": "zip", b"\x04\x22\x4d\x18": "lz4"}
 _BINARY = {
     b"PAR1": "Parquet",
     b"ARROW1": "Arrow",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.images import noise
-from helpers.options import writer_options
+from helpers.options import image_writer
 
 import stoker
 from stoker.augment import Resize
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 def write(target: Path, numbers: range, **options: Any) -> None:
-    with stoker.Writer(target, **writer_options({"shard_records": 3, **options})) as writer:
+    with image_writer(target, **{"shard_records": 3, **options}) as writer:
         for i in numbers:
             writer.write(
                 noise(i),

@@ -14,7 +14,7 @@ import pytest
 from helpers.command_line import run
 from helpers.datasets import write_words
 from helpers.images import encode
-from helpers.options import convert_options
+from helpers.options import convert, image_writer
 from helpers.shards import write_samples
 from PIL import Image
 
@@ -79,70 +79,42 @@ def test_all_captions_of_an_image_become_token_ids_and_an_image_without_one_is_l
     kind: str, folder: Path, tmp_path: Path
 ) -> None:
     source, options = _source(kind, folder, tmp_path)
-    summary = stoker.convert(source, tmp_path / "out", **convert_options({"tokenizer": "bytes", **options}))
+    summary = convert(source, tmp_path / "out", tokenizer="bytes", **options)
     assert _captions(tmp_path / "out") == KEPT
     assert summary.skipped == {"no caption": 1}
-    again = stoker.convert(source, tmp_path / "out", **convert_options({"tokenizer": "bytes", **options}))
-    assert again.already
+    assert convert(source, tmp_path / "out", tokenizer="bytes", **options).already
+    printed = " ".join(run("info", tmp_path / "out").split())
+    assert "4 of 39 tokens: 50 % up to 9, 90 % up to 12, 99 % up to 12, longest 12" in printed
 
 
-def test_captions_of_validation_data_have_the_vocabulary_of_the_training_data(
-    folder: Path, tmp_path: Path
-) -> None:
-    train, val = ([{"__key__": "1", "png": _image(1), "txt": text}] for text in ("a red cat", "a green cat"))
-    options = {"caption_column": "txt", "eos": True}
-    tokenizer = write_words(tmp_path / "words.json", ("a", "cat", "red"))
-    stoker.convert(
-        write_samples(tmp_path / "t.tar", train),
-        tmp_path / "train",
-        **convert_options({"tokenizer": tokenizer, **options}),
-    )
-    stoker.convert(
-        write_samples(tmp_path / "v.tar", val),
-        tmp_path / "val",
-        **convert_options({"vocabulary": tmp_path / "train", **options}),
-    )
+def test_captions_of_validation_data_have_the_vocabulary_of_the_training_data(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"tokenizer": write_words(tmp_path / "words.json", ("a", "cat", "red"))}
+    for name, text in (("train", "a red cat"), ("val", "a green cat")):
+        source = write_samples(tmp_path / f"{name}.tar", [{"__key__": "1", "png": _image(1), "txt": text}])
+        convert(source, tmp_path / name, caption_column="txt", eos=True, **options)
+        options = {"vocabulary": tmp_path / "train"}
     words = {"[UNK]": 0, "[EOS]": 3, "a": 4, "cat": 5, "red": 6}
     ids = stoker.open(tmp_path / "val").lists("caption_ids", [0]).values.tolist()
     assert ids == [words[word] for word in ("a", "[UNK]", "cat", "[EOS]")]
 
 
-def test_a_writer_tokenizes_captions_and_appends_with_the_same_tokenizer(tmp_path: Path) -> None:
+def test_samples_from_python_have_captions_and_appended_ones_the_same_tokenizer(tmp_path: Path) -> None:
     pixels = np.zeros((8, 8, 3), np.uint8)
-    with stoker.Writer(
-        tmp_path / "out", captions=stoker.Captions(caption_column="texts", tokenizer="bytes")
-    ) as writer:
+    with image_writer(tmp_path / "written", caption_column="texts", tokenizer="bytes") as writer:
         for texts in (CAPTIONS[0], "dogs, three"):
             writer.write(pixels, texts=texts)
-    with stoker.Writer(tmp_path / "out", append=True) as writer:
+    with stoker.Writer(tmp_path / "written", append=True) as writer:
         writer.write(pixels, texts=CAPTIONS[2])
-    assert _captions(tmp_path / "out") == KEPT
-
-
-def test_captions_of_a_dataset_in_python_become_token_ids(tmp_path: Path) -> None:
-    pixels = np.zeros((8, 8, 3), np.uint8)
-    summary = stoker.convert(
-        [{"image": pixels, "texts": texts} for texts in KEPT],
-        tmp_path / "out",
-        captions=stoker.Captions(caption_column="texts", tokenizer="bytes"),
-    )
-    assert summary.written == 3
-    assert _captions(tmp_path / "out") == KEPT
+    items = [{"image": pixels, "texts": texts} for texts in KEPT]
+    convert(items, tmp_path / "out", caption_column="texts", tokenizer="bytes")
+    assert _captions(tmp_path / "written") == _captions(tmp_path / "out") == KEPT
 
 
 def test_append_tokenizes_captions_as_those_of_the_dataset(folder: Path, tmp_path: Path) -> None:
-    rows = [{"path": f"{n}.png", "text": f"photo {n}"} for n in range(2)]
-    stoker.convert(
-        _jsonl(folder, rows),
-        tmp_path / "out",
-        captions=stoker.Captions(caption_column="text", tokenizer="bytes"),
-    )
-    more = _jsonl(folder, [{"path": "2.png", "text": "photo 2"}])
-    stoker.append(tmp_path / "out", more)
+    rows = [{"path": f"{n}.png", "text": f"photo {n}"} for n in range(3)]
+    convert(_jsonl(folder, rows[:2]), tmp_path / "out", caption_column="text", tokenizer="bytes")
+    stoker.append(tmp_path / "out", _jsonl(folder, rows[2:]))
     assert _captions(tmp_path / "out") == [["photo 0"], ["photo 1"], ["photo 2"]]
-
-
-BYTES = {"caption_column": "text", "tokenizer": "bytes"}
 
 
 @pytest.mark.parametrize(
@@ -168,27 +140,16 @@ def test_captions_that_cannot_be_read_are_refused(
     rows: list[dict[str, Any]], options: dict[str, Any], message: str, folder: Path, tmp_path: Path
 ) -> None:
     with pytest.raises((ConfigError, SourceError), match=message):
-        stoker.convert(_jsonl(folder, rows), tmp_path / "out", **convert_options(options))
+        convert(_jsonl(folder, rows), tmp_path / "out", **options)
 
 
-def test_a_writer_refuses_captions_without_a_tokenizer_and_samples_without_captions(
-    tmp_path: Path,
-) -> None:
+def test_a_writer_refuses_captions_without_a_tokenizer_and_samples_without_captions(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="need a tokenizer"):
-        stoker.Writer(tmp_path / "a", captions=stoker.Captions(caption_column="text"))
+        image_writer(tmp_path / "a", caption_column="text")
     with pytest.raises(ConfigError, match="bos is for captions"):
-        stoker.Writer(tmp_path / "a", captions=stoker.Captions(bos=True))
+        image_writer(tmp_path / "a", bos=True)
     with (
         pytest.raises(ConfigError, match="text is missing"),
-        stoker.Writer(
-            tmp_path / "b", captions=stoker.Captions(caption_column="text", tokenizer="bytes")
-        ) as writer,
+        image_writer(tmp_path / "b", caption_column="text", tokenizer="bytes") as writer,
     ):
         writer.write(np.zeros((8, 8, 3), np.uint8))
-
-
-def test_info_states_the_number_of_captions_and_tokens(folder: Path, tmp_path: Path) -> None:
-    source, options = _source("jsonl", folder, tmp_path)
-    stoker.convert(source, tmp_path / "out", **convert_options({"tokenizer": "bytes", **options}))
-    printed = " ".join(run("info", tmp_path / "out").split())
-    assert "4 of 39 tokens: 50 % up to 9, 90 % up to 12, 99 % up to 12, longest 12" in printed

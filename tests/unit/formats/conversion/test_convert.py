@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.datasets import plan_images, read_files
 from helpers.images import encode
-from helpers.options import convert_options
+from helpers.options import convert
 from PIL import Image
 
 import stoker
@@ -31,9 +31,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 def test_images_and_classes_of_a_folder_are_stored_as_they_are(
     photos: Path, tmp_path: Path, container: Any
 ) -> None:
-    summary = stoker.convert(
-        photos, tmp_path / "out", container=container, seed=5, storage=stoker.ImageStorage(shards=4)
-    )
+    summary = convert(photos, tmp_path / "out", container=container, seed=5, shards=4)
     dataset = stoker.open(tmp_path / "out")
     assert (summary.written, summary.shards, summary.skipped, len(dataset)) == (30, 4, {}, 30)
     assert summary.bytes == sum(dataset.data_sizes)
@@ -91,13 +89,13 @@ def test_threads_and_times_of_files_change_no_byte(photos: Path, tmp_path: Path,
     }
     copy = tmp_path / "elsewhere/photos"
     shutil.copytree(photos, copy, copy_function=shutil.copyfile)  # with other times
-    stoker.convert(photos, tmp_path / "one", num_threads=1, **convert_options(options))
-    stoker.convert(copy, tmp_path / "two", num_threads=5, **convert_options(options))
+    convert(photos, tmp_path / "one", num_threads=1, **options)
+    convert(copy, tmp_path / "two", num_threads=5, **options)
     assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
 
 
 def test_no_temporary_files_are_left(photos: Path, tmp_path: Path) -> None:
-    stoker.convert(photos, tmp_path / "out", storage=stoker.ImageStorage(shards=1))
+    convert(photos, tmp_path / "out", shards=1)
     assert sorted(read_files(tmp_path / "out")) == [
         "dataset.json",
         "index.arrow",
@@ -112,7 +110,7 @@ def test_the_features_of_a_record_agree_with_the_index(
     photos: Path, tmp_path: Path, encode_picture: Encode
 ) -> None:
     (photos / "eel/0.jpg").write_bytes(encode_picture(3, orientation=6))
-    stoker.convert(photos, tmp_path / "out", storage=stoker.ImageStorage(shards=1))
+    convert(photos, tmp_path / "out", shards=1)
     dataset = stoker.open(tmp_path / "out")
     data = dataset.data_files[0].read_bytes()
     position = dataset.keys(range(30)).index("eel/0.jpg")
@@ -209,7 +207,7 @@ class TestEncodedImages:
     def test_a_quality_or_subsampling_encodes_jpegs_anew(
         self, photos: Path, tmp_path: Path, options: dict[str, Any], quality: int, subsampling: str
     ) -> None:
-        stoker.convert(photos, tmp_path / "out", encoding="jpeg", **convert_options(options))
+        convert(photos, tmp_path / "out", encoding="jpeg", **options)
         stored = Image.open(io.BytesIO(stoker.open(tmp_path / "out").read(0)))
         source = Image.open(photos / "cat/0.jpg")
         expected = Image.open(io.BytesIO(encode(source, quality=quality, subsampling=subsampling)))
@@ -255,7 +253,7 @@ class TestLists:
 
 def test_one_shard_can_be_made_alone_and_again(photos: Path, tmp_path: Path) -> None:
     plan = plan_images(list_folder(Source(photos)), ConvertOptions(shards=4, seed=1))
-    stoker.convert(photos, tmp_path / "out", seed=1, storage=stoker.ImageStorage(shards=4))
+    convert(photos, tmp_path / "out", seed=1, shards=4)
     for attempt in ("a", "b"):
         (tmp_path / attempt).mkdir()
         for number in (2, 0, 2):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from helpers.datasets import read_files
 from helpers.images import encode
+from helpers.options import convert
 from PIL import Image, UnidentifiedImageError
 
 import stoker
@@ -48,7 +49,7 @@ def test_broken_images_are_skipped_and_counted(
     spoil, reason = BROKEN[damage]
     path = photos / "dog" / name
     path.write_bytes(spoil(path.read_bytes(), encode_picture))
-    summary = stoker.convert(photos, tmp_path / "out", storage=stoker.ImageStorage(max_pixels=1_000_000))
+    summary = convert(photos, tmp_path / "out", max_pixels=1_000_000)
     dataset = stoker.open(tmp_path / "out")
     assert (summary.written, summary.skipped) == (29, {reason: 1})
     assert dict(dataset.manifest.skipped) == {reason: 1}
@@ -123,7 +124,7 @@ def test_skips_are_written_in_the_order_of_their_keys(
         (photos / f"cat/{i}.jpg").write_text("x")
     (photos / "cat/ok.jpg").write_bytes(encode_picture(1))
     for out in ("first", "second"):
-        stoker.convert(photos, tmp_path / out, seed=1, storage=stoker.ImageStorage(shards=5))
+        convert(photos, tmp_path / out, seed=1, shards=5)
     assert read_files(tmp_path / "first") == read_files(tmp_path / "second")
     keys = [json.loads(line)["key"] for line in (tmp_path / "first/skipped.jsonl").read_text().splitlines()]
     assert keys == sorted(keys)
@@ -133,7 +134,7 @@ def test_skips_are_written_in_the_order_of_their_keys(
 def test_a_shard_without_samples_is_left_out(photos: Path, tmp_path: Path) -> None:
     for i in range(10):
         (photos / f"cat/{i}.jpg").write_bytes((photos / f"cat/{i}.jpg").read_bytes()[:-2])
-    summary = stoker.convert(photos, tmp_path / "out", storage=stoker.ImageStorage(shards=3))
+    summary = convert(photos, tmp_path / "out", shards=3)
     dataset = stoker.open(tmp_path / "out")
     assert (summary.written, summary.shards) == (20, 2)
     assert [shard.name for shard in dataset.manifest.shards] == [

@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 from helpers.datasets import plan_images
+from helpers.options import convert
 from helpers.processes import full_disk
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,16 +122,11 @@ def test_an_interrupt_while_shards_are_submitted_stops_running_ones(
 
 def test_progress_counts_shards_of_an_earlier_run(photos: Path, tmp_path: Path) -> None:
     with full_disk(8), pytest.raises(stoker.errors.WriteError):
-        stoker.convert(photos, tmp_path / "out", storage=stoker.ImageStorage(shards=10))
+        convert(photos, tmp_path / "out", shards=10)
     finished = [int(file.stem) for file in tmp_path.glob("out/.stoker-convert/0*.json")]
     assert len(finished) == 8
     seen: list[tuple[int, int, int, str]] = []
-    summary = stoker.convert(
-        photos,
-        tmp_path / "out",
-        progress=lambda *state: seen.append(state),
-        storage=stoker.ImageStorage(shards=10),
-    )
+    summary = convert(photos, tmp_path / "out", progress=lambda *state: seen.append(state), shards=10)
     assert seen[0] == (0, 0, 0, "listing")
     sizes = [file.stat().st_size for file in sorted(photos.glob("*/*.jpg"))]
     assert min(seen[1:]) >= (24, 30, sum(sum(sizes[3 * shard : 3 * shard + 3]) for shard in finished), "")

@@ -15,7 +15,6 @@ import pytest
 from helpers.command_line import run
 from helpers.datasets import read_files, rewrite_index
 from helpers.images import exif, png
-from helpers.options import convert_options
 from helpers.processes import full_disk
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -383,9 +382,7 @@ def test_an_interrupted_conversion_resumes_to_the_same_bytes(tmp_path: Path, con
 
     def convert(name: str) -> dict[str, bytes]:
         options: dict[str, Any] = {"format": container, "shard_records": 2, "num_threads": 1, "seed": 1}
-        stoker.convert(
-            tmp_path / "x.json", tmp_path / name, **convert_options({"masks": tmp_path / "masks", **options})
-        )
+        convert(tmp_path / "x.json", tmp_path / name, **{"masks": tmp_path / "masks", **options})
         return read_files(tmp_path / name)
 
     whole = convert("whole")

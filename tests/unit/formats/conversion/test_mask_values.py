@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.images import decode, encode
-from helpers.options import convert_options
+from helpers.options import convert
 from PIL import Image
 
 import stoker
@@ -28,9 +28,7 @@ def convert_mask(folder: Path, mask: np.ndarray[Any, Any], **options: Any) -> np
     for kind, pixels in (("images", np.zeros((*mask.shape[:2], 3), np.uint8)), ("masks", mask)):
         (folder / kind).mkdir()
         Image.fromarray(pixels).save(folder / kind / "a.png")
-    stoker.convert(
-        folder / "images", folder / "out", **convert_options({"masks": folder / "masks", **options})
-    )
+    convert(folder / "images", folder / "out", **{"masks": folder / "masks", **options})
     with Image.open(io.BytesIO(stoker.open(folder / "out").mask(0))) as image:
         return np.asarray(image)
 
@@ -92,11 +90,7 @@ def test_a_mask_map_needs_masks_and_ade20k_an_ignored_value(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match="mask_map ade20k needs ignore_index"):
         convert_mask(tmp_path, VALUES, mask_map="ade20k", ignore_index=None)
     with pytest.raises(ConfigError, match="mask_map is for masks, and the source has none"):
-        stoker.convert(
-            tmp_path / "images",
-            tmp_path / "x",
-            source_options=stoker.SourceOptions(unlabelled=True, mask_map="0:1"),
-        )
+        convert(tmp_path / "images", tmp_path / "x", unlabelled=True, mask_map="0:1")
 
 
 def test_the_map_of_cityscapes_has_its_19_training_classes() -> None:

@@ -28,11 +28,9 @@ def resolve(options: dict[str, Any]) -> ConvertOptions:
         ({"shards": 0}, "shards must be at least 1, found 0"),
         ({"shards": 1, "shard_records": 1}, "made by one of shard_size, shard_records and shards"),
         ({"shards": 1, "shard_size": "1MB"}, "made by one of shard_size, shard_records and shards"),
-        ({"shards": -1}, "shards must be at least 1, found -1"),
         ({"shards": 2.0}, "shards must be an integer, found 2.0"),
         ({"container": "zip"}, "container must be"),
         ({"seed": -1}, "seed must be at least 0"),
-        ({"seed": 1.5}, "seed must be an integer"),
         ({"encoding": "gif"}, "encoding must be one of"),
         ({"quality": 0}, "quality must be at least 1"),
         ({"quality": 101, "encoding": "jpeg"}, "quality must be at most 100"),
@@ -44,9 +42,21 @@ def resolve(options: dict[str, Any]) -> ConvertOptions:
         ({"resize": "fill=100x100", "max_pixels": 9999}, "more than max_pixels, 9999"),
         ({"engine": "spark"}, "engine must be one of"),
         ({"num_threads": 0}, "num_threads must be at least 1"),
-        ({"allow_loss": "200%"}, "allow_loss must be a share"),
         ({"min_per_class": 0}, "min_per_class must be at least 1"),
         ({"tokenizer": "bytes"}, "tokenizer is for captions"),
+        ({"encoding": "raw", "restarts": True}, "restarts is for JPEGs, and with encoding 'raw' none"),
+        *(
+            ({"val": share}, "val must be a share")
+            for share in ("", "%", "-1%", "100%", 1.0, 1.5, "nan", "inf", "1/0", "ten")
+        ),
+        *(({"allow_loss": share}, "allow_loss must be a") for share in ("some", "101%", -0.1, 2, "1/0")),
+        *(
+            ({"resize": resize}, "resize")
+            for resize in ("", "256", "shorter", "shorter=", "shorter=1x2", "fill=256", "crop=0x5", "fit=1x1")
+        ),
+        ({"resize": "squash=99999x1"}, "a side in resize must be at most 65500"),
+        ({"resize": 256}, "resize must be"),
+        ({"resize": (1, 2)}, "resize must be"),
     ],
     ids=str,
 )
@@ -64,9 +74,7 @@ def test_numpy_integers_become_python_integers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "table"),
-    [(stoker.convert, ConvertArguments), (stoker.convert_text, TextArguments)],
-    ids=["convert", "convert_text"],
+    ("function", "table"), [(stoker.convert, ConvertArguments), (stoker.convert_text, TextArguments)]
 )
 def test_a_function_has_the_options_of_its_table_and_their_defaults(function: Any, table: type) -> None:
     parameters = inspect.signature(function).parameters
@@ -74,26 +82,16 @@ def test_a_function_has_the_options_of_its_table_and_their_defaults(function: An
     declared |= dict.fromkeys([*option_groups(table), "progress"])
     named = {name: parameter.default for name, parameter in parameters.items()}
     assert {name: named[name] for name in named if name not in ("source", "target")} == declared
-
-
-@pytest.mark.parametrize("table", [ConvertArguments, TextArguments])
-def test_names_of_options_are_unique(table: type) -> None:
     names = [item.name for item, _ in flat_declarations(table)]
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("share", "expected"),
     [("10%", Fraction(1, 10)), (0.1, Fraction(1, 10)), ("0.333", Fraction(333, 1000)), (0, 0)],
 )
-def test_a_share_is_a_number_or_a_percentage(text: str | float, expected: Fraction) -> None:
-    assert parse_share("val", text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "%", "-1%", "100%", 1.0, "nan", "inf", "1/0", "ten"])
-def test_a_text_that_is_no_share_is_refused(text: str | float) -> None:
-    with pytest.raises(ConfigError, match="val"):
-        parse_share("val", text)
+def test_a_share_is_a_number_or_a_percentage(share: str | float, expected: Fraction) -> None:
+    assert parse_share("val", share) == expected
 
 
 @pytest.mark.parametrize(
@@ -109,24 +107,3 @@ def test_a_text_that_is_no_share_is_refused(text: str | float) -> None:
 )
 def test_a_resize_has_a_mode_a_height_and_a_width(text: str | None, expected: tuple[str, int, int]) -> None:
     assert parse_resize(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "256",
-        "shorter",
-        "shorter=",
-        "shorter=1x2",
-        "fill=256",
-        "crop=0x5",
-        "fit=1x1",
-        "squash=99999x1",
-        256,
-        (1, 2),
-    ],
-)
-def test_a_text_that_is_no_resize_is_refused(text: Any) -> None:
-    with pytest.raises(ConfigError, match="resize"):
-        parse_resize(text)

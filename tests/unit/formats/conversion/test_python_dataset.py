@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.datasets import read_files
 from helpers.images import noise
-from helpers.options import convert_options
+from helpers.options import convert
 from PIL import Image
 
 import stoker
@@ -106,7 +106,7 @@ def test_fields_are_named_renamed_and_left_out(tmp_path: Path) -> None:
         return {"picture": noise(i), "fine": i % 2, "uuid": f"u{i}", "junk": object()}
 
     fields = {"picture": "image", "fine": "label", "uuid": "key", "junk": None}
-    stoker.convert(MapStyle(item), tmp_path / "out", source_options=stoker.SourceOptions(fields=fields))
+    convert(MapStyle(item), tmp_path / "out", fields=fields)
     dataset = stoker.open(tmp_path / "out")
     assert dataset.keys(range(2)) == ["u0", "u1"]
     assert "junk" not in dataset.columns
@@ -163,12 +163,7 @@ def test_the_images_of_an_image_folder_with_a_transform_are_encoded(photos: Path
 def make_sample(number: int) -> dict[str, Any] | None:
     if number == 13:
         return None
-    return {
-        "image": noise(number),
-        "label": number % 3,
-        "key": f"n{number}",
-        "vector": np.arange(number % 4),
-    }
+    return {"image": noise(number), "label": number % 3, "key": f"n{number}", "vector": np.arange(number % 4)}
 
 
 def raise_for_five(number: int) -> Any:
@@ -182,44 +177,30 @@ def end_process(number: int) -> Any:
 
 
 def test_a_function_makes_the_same_samples_in_any_number_of_processes(tmp_path: Path) -> None:
-    summary = stoker.convert(
-        range(40),
-        tmp_path / "two",
-        num_threads=2,
-        source_options=stoker.SourceOptions(make=make_sample),
-        storage=stoker.ImageStorage(shard_records=9),
-    )
-    assert (summary.written, summary.skipped) == (39, {"left out by make": 1})
-    stoker.convert(
-        range(40),
-        tmp_path / "one",
-        num_threads=1,
-        source_options=stoker.SourceOptions(make=make_sample),
-        storage=stoker.ImageStorage(shard_records=9),
-    )
-    assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
-    dataset = stoker.open(tmp_path / "one")
+    for threads in (1, 2):
+        summary = convert(
+            range(40), tmp_path / str(threads), num_threads=threads, make=make_sample, shard_records=9
+        )
+        assert (summary.written, summary.skipped) == (39, {"left out by make": 1})
+    assert read_files(tmp_path / "1") == read_files(tmp_path / "2")
+    dataset = stoker.open(tmp_path / "1")
     assert dataset.keys([0, 12, 13]) == ["n0", "n12", "n14"]
     assert dataset.array("vector", 3).tolist() == [0, 1, 2]
-    assert stoker.verify(tmp_path / "one", decode=True).ok
+    assert stoker.verify(tmp_path / "1", decode=True).ok
 
 
-def test_an_error_of_the_function_names_its_input_and_leaves_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="make raised ZeroDivisionError for input 5"):
-        stoker.convert(
-            range(40),
-            tmp_path / "out",
-            num_threads=2,
-            source_options=stoker.SourceOptions(make=raise_for_five),
-        )
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_death_of_a_process_is_an_error_and_leaves_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="a process that makes samples has died"):
-        stoker.convert(
-            range(40), tmp_path / "out", num_threads=1, source_options=stoker.SourceOptions(make=end_process)
-        )
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (raise_for_five, SourceError, "make raised ZeroDivisionError for input 5"),
+        (end_process, EngineError, "a process that makes samples has died"),
+    ],
+)
+def test_an_error_or_death_in_the_function_leaves_no_folder(
+    tmp_path: Path, make: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        convert(range(40), tmp_path / "out", num_threads=2, make=make)
     assert not (tmp_path / "out").exists()
 
 
@@ -243,11 +224,7 @@ def test_progress_counts_items(tmp_path: Path) -> None:
         ([noise(0)], {"engine": "spark"}, "engine must be one of local, ray"),
         ([(noise(0), 1, 2)], {}, "an item of the dataset is a tuple of 3 values"),
         ([noise(0).astype(float)], {}, "image is ndarray of float64 with the shape"),
-        (
-            "photos",
-            {"fields": {"a": "image"}},
-            "fields is for sources of the format table or mds",
-        ),
+        ("photos", {"fields": {"a": "image"}}, "fields is for sources of the format table or mds"),
         ([], {}, "no sample was written"),
     ],
 )
@@ -255,4 +232,4 @@ def test_sources_and_options_that_do_not_fit_are_refused(
     tmp_path: Path, source: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises((ConfigError, SourceError), match=message):
-        stoker.convert(source, tmp_path / "out", **convert_options(options))
+        convert(source, tmp_path / "out", **options)

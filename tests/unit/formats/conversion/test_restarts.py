@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from helpers.datasets import read_files
 from helpers.images import decode, encode
-from helpers.options import convert_options
+from helpers.options import convert, image_writer
 from helpers.payloads import restart_interval, segments
 from PIL import Image, ImageCms
 
@@ -52,7 +52,7 @@ def convert_one(data: bytes, folder: Path, name: str = "a.jpg", **options: Any) 
     """Convert a source of one image; return the summary and the stored payload."""
     (folder / "source" / "one").mkdir(parents=True, exist_ok=True)
     (folder / "source" / "one" / name).write_bytes(data)
-    summary = stoker.convert(folder / "source", folder / "out", **convert_options(options))
+    summary = convert(folder / "source", folder / "out", **options)
     return summary, stoker.open(folder / "out").read(0)
 
 
@@ -211,18 +211,13 @@ class TestOption:
         data = encode(picture(40, 60))
         convert_one(data, tmp_path, restarts=True)
         source = tmp_path / "source"
-        assert stoker.convert(source, tmp_path / "out", storage=stoker.ImageStorage(restarts=True)).already
+        assert convert(source, tmp_path / "out", restarts=True).already
         with pytest.raises(DatasetError, match="already"):
             stoker.convert(source, tmp_path / "out")
 
     def test_any_number_of_threads_gives_the_same_bytes(self, photos: Path, tmp_path: Path) -> None:
         for threads in (1, 3):
-            stoker.convert(
-                photos,
-                tmp_path / str(threads),
-                num_threads=threads,
-                storage=stoker.ImageStorage(restarts=True, shards=2),
-            )
+            convert(photos, tmp_path / str(threads), num_threads=threads, restarts=True, shards=2)
         assert read_files(tmp_path / "1") == read_files(tmp_path / "3")
 
 
@@ -236,7 +231,7 @@ class TestBands:
             folder = tmp_path / "source" / "one"
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{number}.jpg").write_bytes(cut(stored) if number == 1 else stored)
-        stoker.convert(tmp_path / "source", tmp_path / "out", storage=stoker.ImageStorage(restarts=True))
+        convert(tmp_path / "source", tmp_path / "out", restarts=True)
         return stoker.open(tmp_path / "out")
 
     def test_bands_in_the_index_are_those_of_the_payloads(self, dataset: Dataset) -> None:
@@ -299,7 +294,7 @@ class TestBands:
 
     def test_jpegs_of_a_writer_have_bands(self, tmp_path: Path) -> None:
         image = picture(300, 400)
-        with stoker.Writer(tmp_path / "out", storage=stoker.ImageStorage(restarts=True)) as writer:
+        with image_writer(tmp_path / "out", restarts=True) as writer:
             writer.write(encode(image), label=0)
             writer.write(image, label=0)
         dataset = stoker.open(tmp_path / "out")

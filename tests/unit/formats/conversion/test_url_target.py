@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.datasets import WORDS, read_files
-from helpers.options import convert_options, text_options
+from helpers.datasets import read_files
+from helpers.options import convert, convert_text
 
 import stoker
 from stoker.errors import DatasetError, SourceError, StorageError
@@ -53,26 +53,24 @@ def test_a_target_url_has_the_bytes_of_a_folder(
     photos: Path, tmp_path: Path, memory: Any, options: dict[str, Any]
 ) -> None:
     options = {"shards": 3, **options}
-    local = stoker.convert(photos, tmp_path / "out", **convert_options(options))
-    remote = stoker.convert(photos, "memory://bucket/out", **convert_options(options))
+    local = convert(photos, tmp_path / "out", **options)
+    remote = convert(photos, "memory://bucket/out", **options)
     assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
     assert (remote.written, remote.bytes, remote.skipped) == (local.written, local.bytes, local.skipped)
     assert all(str(url).startswith("memory://bucket/out") for url in remote.datasets.values())
 
 
 def test_a_target_at_a_file_url_has_the_bytes_of_a_folder(photos: Path, tmp_path: Path) -> None:
-    summary = stoker.convert(photos, tmp_path / "out", val="25%", storage=stoker.ImageStorage(shards=3))
-    stoker.convert(photos, f"file://{tmp_path}/new/out", val="25%", storage=stoker.ImageStorage(shards=3))
+    summary = convert(photos, tmp_path / "out", val="25%", shards=3)
+    convert(photos, f"file://{tmp_path}/new/out", val="25%", shards=3)
     assert read_files(tmp_path / "new" / "out") == read_files(tmp_path / "out")
     assert sorted(summary.datasets) == ["train", "val"]
 
 
 def test_a_source_url_gives_the_records_of_a_folder(photos: Path, tmp_path: Path, memory: Any) -> None:
     memory.put(str(photos), "/bucket/photos", recursive=True)
-    stoker.convert(photos, tmp_path / "from-folder", seed=1, storage=stoker.ImageStorage(shards=2))
-    summary = stoker.convert(
-        "memory://bucket/photos", tmp_path / "from-url", seed=1, storage=stoker.ImageStorage(shards=2)
-    )
+    convert(photos, tmp_path / "from-folder", seed=1, shards=2)
+    summary = convert("memory://bucket/photos", tmp_path / "from-url", seed=1, shards=2)
     assert summary.skipped == {"broken image": 1, "not an image": 1}
     expected, dataset = (stoker.open(tmp_path / name) for name in ("from-folder", "from-url"))
     assert dataset.manifest.shards == expected.manifest.shards
@@ -84,7 +82,7 @@ def test_an_upload_that_fails_is_resumed(
     photos: Path, tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, fails_at: int
 ) -> None:
     """All writes from the n-th on fail; then the storage works again."""
-    stoker.convert(photos, tmp_path / "out", num_threads=1, storage=stoker.ImageStorage(shards=4))
+    convert(photos, tmp_path / "out", num_threads=1, shards=4)
     calls = 0
 
     def failing(method: str) -> None:
@@ -103,9 +101,7 @@ def test_an_upload_that_fails_is_resumed(
         for method in ("put_file", "pipe_file", "mv"):
             failing(method)
         try:
-            stoker.convert(
-                photos, "memory://bucket/out", num_threads=1, storage=stoker.ImageStorage(shards=4)
-            )
+            convert(photos, "memory://bucket/out", num_threads=1, shards=4)
         except StorageError as error:
             assert str(error.path).startswith("memory://bucket/out")  # noqa: PT017 - the last of them succeed
             assert not memory.exists("/bucket/out/dataset.json")
@@ -113,7 +109,7 @@ def test_an_upload_that_fails_is_resumed(
         result = "/bucket/out/.stoker-convert/00000.json"
         if memory.exists(result):  # as some storages show a file before it is whole
             memory.pipe_file(result, memory.cat_file(result)[:9])
-        stoker.convert(photos, "memory://bucket/out", num_threads=1, storage=stoker.ImageStorage(shards=4))
+        convert(photos, "memory://bucket/out", num_threads=1, shards=4)
     assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
 
 
@@ -123,13 +119,11 @@ def test_a_dataset_that_is_being_replaced_has_no_manifest(
     def fail(*_: object, **__: object) -> None:
         raise OSError("the storage is down")
 
-    stoker.convert(photos, "memory://bucket/out", storage=stoker.ImageStorage(shards=4))
+    convert(photos, "memory://bucket/out", shards=4)
     with monkeypatch.context() as patch:
         patch.setattr(type(memory), "put_file", fail)
         with pytest.raises(StorageError):
-            stoker.convert(
-                photos, "memory://bucket/out", overwrite=True, storage=stoker.ImageStorage(shards=2)
-            )
+            convert(photos, "memory://bucket/out", overwrite=True, shards=2)
     assert not memory.exists("/bucket/out/dataset.json")
 
 
@@ -169,11 +163,11 @@ def test_another_conversion_at_a_url_leaves_nothing_of_one_interrupted_while_it_
 
 
 def test_a_dataset_at_a_url_is_not_replaced_without_overwrite(photos: Path, memory: Any) -> None:
-    stoker.convert(photos, "memory://bucket/out", storage=stoker.ImageStorage(shards=3))
+    convert(photos, "memory://bucket/out", shards=3)
     with pytest.raises(DatasetError, match="there is a dataset already") as caught:
-        stoker.convert(photos, "memory://bucket/out", storage=stoker.ImageStorage(shards=2))
+        convert(photos, "memory://bucket/out", shards=2)
     assert caught.value.path == "memory://bucket/out"
-    stoker.convert(photos, "memory://bucket/out", overwrite=True, storage=stoker.ImageStorage(shards=2))
+    convert(photos, "memory://bucket/out", overwrite=True, shards=2)
     names = {Path(name).name for name in memory.find("/bucket/out") if name.endswith(".tfrecord")}
     assert names == {"shard-00000-of-00002.tfrecord", "shard-00001-of-00002.tfrecord"}
 
@@ -181,27 +175,27 @@ def test_a_dataset_at_a_url_is_not_replaced_without_overwrite(photos: Path, memo
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 def test_the_same_call_on_a_finished_url_changes_nothing(photos: Path, memory: Any, container: Any) -> None:
     options: dict[str, Any] = {"format": container, "val": "25%", "seed": 3, "shards": 2}
-    first = stoker.convert(photos, "memory://bucket/out", **convert_options(options))
+    first = convert(photos, "memory://bucket/out", **options)
     before = stored(memory, "/bucket/out")
-    second = stoker.convert(photos, "memory://bucket/out", **convert_options(options))
+    second = convert(photos, "memory://bucket/out", **options)
     assert second == dataclasses.replace(first, already=True, seconds=0, images_per_second=0)
     assert stored(memory, "/bucket/out") == before
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert(photos, "memory://bucket/out", **convert_options({**options, "seed": 4}))
+        convert(photos, "memory://bucket/out", **{**options, "seed": 4})
 
 
 @pytest.mark.parametrize("lost", ["shard-00000-of-00002.tfrecord", "index.arrow", "skipped.jsonl", ""])
 def test_a_changed_source_or_a_damaged_dataset_at_a_url_is_not_already_converted(
     photos: Path, memory: Any, lost: str
 ) -> None:
-    stoker.convert(photos, "memory://bucket/out", storage=stoker.ImageStorage(shards=2))
+    convert(photos, "memory://bucket/out", shards=2)
     if lost:
         memory.rm(f"/bucket/out/{lost}")
     else:
         later = time.time_ns() + 10**9  # the clock of files is coarse
         os.utime(photos / "class-0" / "0.jpg", ns=(later, later))
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert(photos, "memory://bucket/out", storage=stoker.ImageStorage(shards=2))
+        convert(photos, "memory://bucket/out", shards=2)
 
 
 def test_a_storage_that_fails_is_not_taken_for_another_dataset(
@@ -210,27 +204,27 @@ def test_a_storage_that_fails_is_not_taken_for_another_dataset(
     def fail(*_: object, **__: object) -> None:
         raise OSError("the storage is down")
 
-    stoker.convert(photos, "memory://bucket/out", storage=stoker.ImageStorage(shards=2))
+    convert(photos, "memory://bucket/out", shards=2)
     monkeypatch.setattr(type(memory), "get_file", fail)
     with pytest.raises(StorageError, match="the storage is down"):
-        stoker.convert(photos, "memory://bucket/out", storage=stoker.ImageStorage(shards=2))
+        convert(photos, "memory://bucket/out", shards=2)
 
 
 def test_text_at_a_url_is_already_converted_until_it_changes(memory: Any) -> None:
     memory.pipe("/bucket/text.txt", b"one two\n \nthree\n")
     source, target = "memory://bucket/text.txt", "memory://bucket/out"
-    first = stoker.convert_text(source, target, val="50%", tokenizer=WORDS)
-    second = stoker.convert_text(source, target, val="50%", tokenizer=WORDS)
+    first = convert_text(source, target, val="50%")
+    second = convert_text(source, target, val="50%")
     assert second == dataclasses.replace(first, already=True, seconds=0, images_per_second=0)
     memory.pipe("/bucket/text.txt", b"one TWO\n \nthree\n")
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert_text(source, target, val="50%", tokenizer=WORDS)
+        convert_text(source, target, val="50%")
 
 
 def test_another_unfinished_conversion_is_refused(photos: Path, memory: Any) -> None:
     memory.pipe("/bucket/out/.stoker-convert/plan.json", json.dumps({"fingerprint": "other"}).encode())
     with pytest.raises(DatasetError, match="unfinished conversion"):
-        stoker.convert(photos, "memory://bucket/out", storage=stoker.ImageStorage(shards=3))
+        convert(photos, "memory://bucket/out", shards=3)
 
 
 def test_a_source_url_without_images_is_refused(memory: Any) -> None:
@@ -269,8 +263,8 @@ def test_a_list_at_a_url_gives_the_records_of_a_local_list(
     (photos / name).write_bytes(text)
     memory.put(str(photos), "/bucket/photos", recursive=True)
     options: dict[str, Any] = {"shards": 2, "seed": 1, "allow_loss": 1}
-    local = stoker.convert(photos / name, tmp_path / "local", **convert_options(options))
-    remote = stoker.convert(f"memory://bucket/photos/{name}", tmp_path / "remote", **convert_options(options))
+    local = convert(photos / name, tmp_path / "local", **options)
+    remote = convert(f"memory://bucket/photos/{name}", tmp_path / "remote", **options)
     assert remote.skipped == local.skipped
     dataset, expected = (stoker.open(tmp_path / folder) for folder in ("remote", "local"))
     assert dataset.manifest.shards == expected.manifest.shards
@@ -283,13 +277,7 @@ def test_a_local_coco_file_can_have_its_images_at_a_url(photos: Path, tmp_path: 
     (tmp_path / name).write_bytes(text)
     memory.put(str(photos), "/bucket/photos", recursive=True)
     images = "memory://bucket/photos/"
-    stoker.convert(
-        tmp_path / name,
-        tmp_path / "out",
-        source_options=stoker.SourceOptions(images=images),
-        storage=stoker.ImageStorage(shards=1),
-        selection=stoker.Selection(allow_loss=1),
-    )
+    convert(tmp_path / name, tmp_path / "out", images=images, shards=1, allow_loss=1)
     assert len(stoker.open(tmp_path / "out")) == 24
 
 
@@ -314,11 +302,9 @@ def test_text_at_urls_gives_the_bytes_of_local_files(tmp_path: Path, memory: Any
         (tmp_path / names[-1]).write_bytes(gzip.compress(content) if compressed else content)
         memory.pipe(f"/bucket/{names[-1]}", (tmp_path / names[-1]).read_bytes())
     options: dict[str, Any] = {"parallel": True, "shards": 2, "seed": 1, "val": "20%"}
-    stoker.convert_text(
-        [tmp_path / name for name in names], tmp_path / "out", **text_options({"tokenizer": WORDS, **options})
-    )
+    convert_text([tmp_path / name for name in names], tmp_path / "out", **options)
     urls = [f"memory://bucket/{name}" for name in names]
-    stoker.convert_text(urls, "memory://bucket/out", **text_options({"tokenizer": WORDS, **options}))
+    convert_text(urls, "memory://bucket/out", **options)
     assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
 
 
@@ -327,7 +313,7 @@ def test_the_error_of_parallel_files_of_different_lengths_names_the_url(memory: 
     memory.pipe("/bucket/text.a", b"one\ntwo\n")
     memory.pipe("/bucket/text.b", b"one\n")
     with pytest.raises(SourceError, match="lines") as caught:
-        stoker.convert_text(urls, tmp_path / "out", parallel=True, tokenizer=WORDS)
+        convert_text(urls, tmp_path / "out", parallel=True)
     assert caught.value.path == urls[1]
 
 
@@ -353,12 +339,7 @@ def test_a_strict_error_names_the_url_of_the_file_and_leaves_no_file(photos: Pat
     memory.put(str(photos / "class-1"), "/bucket/photos/class-1", recursive=True)
     memory.rm("/bucket/photos/class-1/notes.txt")
     with pytest.raises(stoker.errors.DecodeError, match="broken image") as caught:
-        stoker.convert(
-            "memory://bucket/photos",
-            "memory://bucket/out",
-            strict=True,
-            storage=stoker.ImageStorage(shards=2),
-        )
+        convert("memory://bucket/photos", "memory://bucket/out", strict=True, shards=2)
     assert caught.value.path == "memory://bucket/photos/class-1/broken.jpg"
     assert not memory.find("/bucket/out")
 

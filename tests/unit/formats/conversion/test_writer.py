@@ -13,13 +13,21 @@ import pytest
 from helpers.datasets import read_files
 from helpers.images import noise, png
 from helpers.loaders import image_arguments
-from helpers.options import writer_options
+from helpers.options import convert, image_writer
 from helpers.processes import full_disk
 from PIL import Image
 
 import stoker
 from stoker.augment import Resize
-from stoker.errors import ConfigError, DatasetError, DecodeError, LockedError, SourceError, WriteError
+from stoker.errors import (
+    ConfigError,
+    DatasetError,
+    DecodeError,
+    LockedError,
+    SourceError,
+    StorageError,
+    WriteError,
+)
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -33,11 +41,8 @@ def load(dataset: Any, **options: Any) -> list[Any]:
 def test_samples_are_read_back_as_they_were_written(
     tmp_path: Path, make_jpeg: Callable[..., bytes], container: str
 ) -> None:
-    with stoker.Writer(
-        tmp_path / "out",
-        classes=["cat", "dog"],
-        container=container,
-        storage=stoker.ImageStorage(shard_records=3),
+    with image_writer(
+        tmp_path / "out", classes=["cat", "dog"], container=container, shard_records=3
     ) as writer:
         for i in range(8):
             writer.write(
@@ -66,10 +71,8 @@ def test_samples_are_read_back_as_they_were_written(
 def test_a_writer_makes_the_bytes_of_a_conversion_but_for_the_options_in_the_manifest(
     photos: Path, tmp_path: Path
 ) -> None:
-    stoker.convert(photos, tmp_path / "converted", storage=stoker.ImageStorage(shard_records=10))
-    with stoker.Writer(
-        tmp_path / "written", classes=["cat", "dog", "eel"], storage=stoker.ImageStorage(shard_records=10)
-    ) as writer:
+    convert(photos, tmp_path / "converted", shard_records=10)
+    with image_writer(tmp_path / "written", classes=["cat", "dog", "eel"], shard_records=10) as writer:
         for file in sorted(photos.rglob("*.jpg")):
             writer.write(file, label=file.parent.name, key=file.relative_to(photos).as_posix())
     converted, written = read_files(tmp_path / "converted"), read_files(tmp_path / "written")
@@ -106,19 +109,18 @@ def test_an_image_in_any_form_keeps_its_pixels(tmp_path: Path, kind: str) -> Non
     np.testing.assert_array_equal(batch.image[0], expected)
 
 
-def test_names_of_classes_are_numbered_as_they_occur(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("written", "classes", "labels"),
+    [(["eel", "cat", "eel"], ("eel", "cat"), [0, 1, 0]), ([7, np.int32(-1)], (), [7, -1])],
+)
+def test_names_of_classes_are_numbered_as_they_occur_and_numbers_stay_as_they_are(
+    tmp_path: Path, written: list[Any], classes: tuple[str, ...], labels: list[int]
+) -> None:
     with stoker.Writer(tmp_path / "out") as writer:
-        for name in ("eel", "cat", "eel"):
-            writer.write(noise(0), label=name)
+        for label in written:
+            writer.write(noise(0), label=label)
     dataset = stoker.open(tmp_path / "out")
-    assert (dataset.classes, dataset.labels.tolist()) == (("eel", "cat"), [0, 1, 0])
-
-
-def test_labels_that_are_numbers_stay_as_they_are(tmp_path: Path) -> None:
-    with stoker.Writer(tmp_path / "out") as writer:
-        for number in (7, np.int32(-1)):
-            writer.write(noise(0), label=number)
-    assert stoker.open(tmp_path / "out").labels.tolist() == [7, -1]
+    assert (dataset.classes, dataset.labels.tolist()) == (classes, labels)
 
 
 def test_several_labels_of_a_sample_are_multi_hot_in_batches(tmp_path: Path) -> None:
@@ -127,12 +129,8 @@ def test_several_labels_of_a_sample_are_multi_hot_in_batches(tmp_path: Path) -> 
             writer.write(noise(0), label=labels)
     (batch,) = load(tmp_path / "out", transforms=[Resize((6, 8))], columns=("label",))
     assert batch.label.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
-
-
-def test_samples_without_labels_have_no_column_of_labels(tmp_path: Path) -> None:
-    with stoker.Writer(tmp_path / "out") as writer:
-        writer.write(noise(0))
-    assert "label" not in stoker.open(tmp_path / "out").columns
+    write(tmp_path / "unlabelled")
+    assert "label" not in stoker.open(tmp_path / "unlabelled").columns
 
 
 def test_objects_and_masks_are_resized_with_their_image(tmp_path: Path) -> None:
@@ -221,9 +219,7 @@ def test_a_sample_that_does_not_fit_is_refused_by_key_and_column_and_the_writer_
 @pytest.mark.parametrize("name", ["_key", "offset", "row", "mask_x", "object_x", "class", "depth_shape"])
 def test_a_column_with_a_name_of_the_index_is_refused(tmp_path: Path, name: str) -> None:
     writer = stoker.Writer(tmp_path / "out")
-    with pytest.raises(
-        ConfigError, match=f"column '{name}' is (a name that the index|no name that a column)"
-    ):
+    with pytest.raises(ConfigError, match=f"column '{name}' is (a name that the index|no name that a co)"):
         writer.write(noise(0), **{"depth": ARRAY, name: 1})
     with pytest.raises(SourceError, match="no sample was written"):
         writer.close()
@@ -260,16 +256,34 @@ def test_a_writer_that_is_not_strict_counts_broken_images(
     assert stoker.open(tmp_path / "out").manifest.skipped == {"broken image": 1}
 
 
-def test_there_is_no_dataset_before_the_end_or_after_an_error(tmp_path: Path) -> None:
-    target = tmp_path / "out"
-    writer = stoker.Writer(target, storage=stoker.ImageStorage(shard_records=2))
+def write(target: Path | str, images: int = 1, **options: Any) -> None:
+    with image_writer(target, **options) as writer:
+        for i in range(images):
+            writer.write(noise(i))
+
+
+@pytest.fixture(params=["folder", "url"])
+def target(request: pytest.FixtureRequest, tmp_path: Path, memory: Any) -> Path | str:
+    """A place for a dataset: in a folder, or at a URL."""
+    memory.mkdir("/bucket")
+    return tmp_path / "out" if request.param == "folder" else "memory://bucket/out"
+
+
+def read(target: Path | str, tmp_path: Path) -> stoker.Dataset:
+    return stoker.open(target, cache=tmp_path / "cache" if isinstance(target, str) else None)
+
+
+def test_there_is_no_dataset_before_the_end_or_after_an_error(
+    target: Path | str, tmp_path: Path, memory: Any
+) -> None:
+    writer = image_writer(target, shard_records=2)
     for i in range(100):
         writer.write(noise(i))
-    with pytest.raises(DatasetError):
-        stoker.open(target)
+    with pytest.raises((DatasetError, StorageError)):
+        read(target, tmp_path)
     with pytest.raises(ZeroDivisionError), writer:
         1 / 0  # noqa: B018 - any error
-    assert list(target.iterdir()) == []
+    assert (list(target.iterdir()) if isinstance(target, Path) else memory.find("/bucket/out")) == []
     with pytest.raises(ConfigError, match="the writer is closed"):
         writer.write(noise(0))
 
@@ -285,21 +299,17 @@ def test_one_writer_or_conversion_at_a_time_writes_into_a_folder(photos: Path, t
     assert len(stoker.open(tmp_path / "a")) == len(stoker.open(tmp_path / "b")) == 1
 
 
-def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path) -> None:
-    with stoker.Writer(tmp_path / "a") as writer:
-        writer.write(noise(0))
+def test_a_dataset_is_replaced_only_with_overwrite(target: Path | str, tmp_path: Path) -> None:
+    write(target)
     with pytest.raises(DatasetError, match="there is a dataset already"):
-        stoker.Writer(tmp_path / "a")
-    with stoker.Writer(tmp_path / "a", overwrite=True) as writer:
-        for i in range(3):
-            writer.write(noise(i))
-    assert len(stoker.open(tmp_path / "a")) == 3
+        stoker.Writer(target)
+    write(target, 3, overwrite=True)
+    assert len(read(target, tmp_path)) == 3
 
 
 def test_a_dataset_stays_until_the_writer_that_replaces_it_is_closed(tmp_path: Path) -> None:
     target = tmp_path / "out"
-    with stoker.Writer(target) as writer:
-        writer.write(noise(0))
+    write(target)
     before = read_files(target)
     (target / ".stoker-convert").mkdir()  # as a killed writer leaves it
     (target / ".stoker-convert" / "plan.json").write_text('{"fingerprint": "writer-1"}')
@@ -312,13 +322,12 @@ def test_a_dataset_stays_until_the_writer_that_replaces_it_is_closed(tmp_path: P
 
 def test_a_writer_without_references_releases_its_folder(tmp_path: Path) -> None:
     stoker.Writer(tmp_path / "out").write(noise(0))
-    with stoker.Writer(tmp_path / "out") as writer:
-        writer.write(noise(0))
+    write(tmp_path / "out")
     assert len(stoker.open(tmp_path / "out")) == 1
 
 
 def test_threads_can_share_a_writer(tmp_path: Path) -> None:
-    with stoker.Writer(tmp_path / "out", storage=stoker.ImageStorage(shard_records=7)) as writer:
+    with image_writer(tmp_path / "out", shard_records=7) as writer:
         threads = [
             threading.Thread(target=lambda i=i: [writer.write(noise(0), thread=i) for _ in range(20)])
             for i in range(4)
@@ -333,7 +342,7 @@ def test_threads_can_share_a_writer(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_the_writer_and_leaves_no_file(tmp_path: Path) -> None:
-    writer = stoker.Writer(tmp_path / "out", storage=stoker.ImageStorage(shard_records=2))
+    writer = image_writer(tmp_path / "out", shard_records=2)
     for i in range(3):
         writer.write(noise(i))
     with full_disk(), pytest.raises(WriteError, match="the disk is full"):
@@ -347,43 +356,18 @@ def test_a_dataset_at_a_url_has_the_bytes_of_one_in_a_folder(
 ) -> None:
     memory.mkdir("/bucket")
     for target in (tmp_path / "out", "memory://bucket/out"):
-        with stoker.Writer(
-            target, container=container, storage=stoker.ImageStorage(shard_records=2)
-        ) as writer:
+        with image_writer(target, container=container, shard_records=2) as writer:
             for i in range(5):
                 writer.write(noise(i), label=("cat", "dog")[i % 2], depth=np.full((2, i), i))
     memory.get("/bucket/out", str(tmp_path / "copy"), recursive=True)
     assert read_files(tmp_path / "copy") == read_files(tmp_path / "out")
 
 
-def test_there_is_no_dataset_at_a_url_before_the_end_or_after_abandoning(memory: Any) -> None:
-    memory.mkdir("/bucket")
-    writer = stoker.Writer("memory://bucket/out", storage=stoker.ImageStorage(shard_records=1))
-    for i in range(4):
-        writer.write(noise(i))
-    assert not memory.exists("/bucket/out/dataset.json")
-    writer.abandon()
-    assert memory.find("/bucket/out") == []
-
-
 def test_a_writer_replaces_the_remains_of_a_killed_one_at_a_url(tmp_path: Path, memory: Any) -> None:
     memory.mkdir("/bucket")
     memory.pipe("/bucket/out/.stoker-convert/plan.json", b'{"fingerprint": "writer-of-a-killed-process"}')
-    with stoker.Writer("memory://bucket/out") as writer:
-        writer.write(noise(0))
-    assert len(stoker.open("memory://bucket/out", cache=tmp_path / "cache")) == 1
-
-
-def test_a_dataset_at_a_url_is_replaced_only_with_overwrite(tmp_path: Path, memory: Any) -> None:
-    memory.mkdir("/bucket")
-    with stoker.Writer("memory://bucket/out") as writer:
-        writer.write(noise(0))
-    with pytest.raises(DatasetError, match="there is a dataset already"):
-        stoker.Writer("memory://bucket/out")
-    with stoker.Writer("memory://bucket/out", overwrite=True) as writer:
-        writer.write(noise(0))
-        writer.write(noise(1))
-    assert len(stoker.open("memory://bucket/out", cache=tmp_path / "cache")) == 2
+    write("memory://bucket/out")
+    assert len(read("memory://bucket/out", tmp_path)) == 1
 
 
 @pytest.mark.parametrize(
@@ -398,4 +382,4 @@ def test_a_dataset_at_a_url_is_replaced_only_with_overwrite(tmp_path: Path, memo
 )
 def test_invalid_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        stoker.Writer(**writer_options({"target": tmp_path / "out", **options}))
+        image_writer(**{"target": tmp_path / "out", **options})

@@ -13,7 +13,7 @@ import pytest
 from helpers.chats import FOLDER, make_chats, make_pairs
 from helpers.datasets import WORDS
 from helpers.loaders import text_arguments
-from helpers.options import text_options
+from helpers.options import convert_text
 
 import stoker
 from stoker.errors import ConfigError
@@ -36,18 +36,13 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("chats")
     (folder / "chats.jsonl").write_text("\n".join(map(json.dumps, make_chats())))
     pq.write_table(pa.Table.from_pylist(make_pairs()), folder / "pairs.parquet")
-    stoker.convert_text(
-        folder / "chats.jsonl",
-        folder / "chats",
-        tokenizer=TOKENIZER,
-        training=stoker.Training(messages="messages"),
-    )
-    stoker.convert_text(
+    convert_text(folder / "chats.jsonl", folder / "chats", tokenizer=TOKENIZER, messages="messages")
+    convert_text(
         folder / "pairs.parquet",
         folder / "pairs",
         tokenizer=TOKENIZER,
         fields=["prompt", "completion"],
-        training=stoker.Training(train_on="completion"),
+        train_on="completion",
     )
     return {name: folder / name for name in ("chats", "pairs")}
 
@@ -92,12 +87,7 @@ def test_trained_tokens_of_a_sequence_share_a_weight_of_one() -> None:
 
 @pytest.mark.parametrize("train_on", ["last", "all"])
 def test_the_last_answer_or_all_messages_are_trained(tmp_path: Path, train_on: str) -> None:
-    stoker.convert_text(
-        make_chats(),
-        tmp_path / "d",
-        tokenizer=TOKENIZER,
-        training=stoker.Training(messages="messages", train_on=train_on),
-    )
+    convert_text(make_chats(), tmp_path / "d", tokenizer=TOKENIZER, messages="messages", train_on=train_on)
     loader = stoker.TextLoader(
         tmp_path / "d", batch_size=1, buckets=None, columns=("input_ids", "labels", "segment_ids")
     )
@@ -123,12 +113,7 @@ def test_a_template_without_marks_trains_what_each_answer_adds(tmp_path: Path) -
         {"role": "user", "content": "ok"},
         {"role": "assistant", "content": "."},
     ]
-    stoker.convert_text(
-        [{"m": chat}],
-        tmp_path / "d",
-        tokenizer="bytes",
-        training=stoker.Training(messages="m", chat_template=template),
-    )
+    convert_text([{"m": chat}], tmp_path / "d", tokenizer="bytes", messages="m", chat_template=template)
     loader = stoker.TextLoader(tmp_path / "d", batch_size=1, columns=("input_ids", "labels"))
     (batch,) = loader
     assert bytes(batch.input_ids[0].tolist()).decode() == "<user>é?;<assistant>ü!;<user>ok;<assistant>.;"
@@ -137,9 +122,7 @@ def test_a_template_without_marks_trains_what_each_answer_adds(tmp_path: Path) -
 
 def test_the_trained_words_of_joined_fields_are_in_the_index(tmp_path: Path) -> None:
     pairs = [{"q": "one two ", "a": "three one"}, {"q": "four ", "a": " four five"}]
-    stoker.convert_text(
-        pairs, tmp_path / "d", fields=["q", "a"], tokenizer=WORDS, training=stoker.Training(train_on="a")
-    )
+    convert_text(pairs, tmp_path / "d", fields=["q", "a"], train_on="a")
     dataset = stoker.open(tmp_path / "d")
     assert dataset.lists("text_trained", [0, 1]).values.tolist() == [2, 4, 1, 3]
 
@@ -148,12 +131,8 @@ def test_a_mixture_trains_in_each_dataset_what_that_dataset_trains(
     datasets: dict[str, Path], tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"tokenizer": TOKENIZER, "messages": "messages"}
-    stoker.convert_text(
-        make_chats(), tmp_path / "all", **text_options({"train_on": "all", "tokenizer": WORDS, **options})
-    )
-    stoker.convert_text(
-        make_chats(), tmp_path / "last", **text_options({"train_on": "last", "tokenizer": WORDS, **options})
-    )
+    convert_text(make_chats(), tmp_path / "all", **{"train_on": "all", "tokenizer": WORDS, **options})
+    convert_text(make_chats(), tmp_path / "last", **{"train_on": "last", "tokenizer": WORDS, **options})
     with pytest.raises(ConfigError, match="which tokens a model is trained on"):  # one has all, one some
         stoker.mix([(datasets["chats"], 0.5), (tmp_path / "all", 0.5)])
     mixture = stoker.mix([(datasets["chats"], 0.5), (tmp_path / "last", 0.5)])
@@ -194,7 +173,7 @@ def test_pieces_of_a_sequence_keep_their_labels(datasets: dict[str, Path], too_l
 )
 def test_contradicting_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        stoker.convert_text(make_chats(), tmp_path / "d", **text_options({"tokenizer": WORDS, **options}))
+        convert_text(make_chats(), tmp_path / "d", **options)
 
 
 def test_chats_that_cannot_be_trained_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:
@@ -206,11 +185,8 @@ def test_chats_that_cannot_be_trained_are_skipped_and_counted_by_reason(tmp_path
         {"m": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
     ]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    summary = stoker.convert_text(
-        tmp_path / "t.jsonl",
-        tmp_path / "d",
-        tokenizer="bytes",
-        training=stoker.Training(messages="m", chat_template="chatml"),
+    summary = convert_text(
+        tmp_path / "t.jsonl", tmp_path / "d", tokenizer="bytes", messages="m", chat_template="chatml"
     )
     assert summary.written == 1
     assert summary.skipped == {

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.datasets import WORDS, count_words, read_files
-from helpers.options import text_options
+from helpers.options import convert_text
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
@@ -44,13 +44,8 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, cont
     source = tmp_path / "qa.jsonl"
     rows = [{"q": line, "a": line[::-1]} for line in LINES]
     source.write_text("\n".join(map(json.dumps, rows)))
-    summary = stoker.convert_text(
-        source,
-        tmp_path / "d",
-        tokenizer="bytes",
-        fields=("q", "a"),
-        container=container,
-        storage=stoker.Storage(shards=3),
+    summary = convert_text(
+        source, tmp_path / "d", tokenizer="bytes", fields=("q", "a"), container=container, shards=3
     )
     assert (summary.written, summary.shards, summary.skipped) == (50, 3, {})
     dataset = stoker.open(tmp_path / "d")
@@ -72,21 +67,13 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, cont
 
 def test_any_number_of_threads_gives_the_same_bytes(tmp_path: Path, source: Path) -> None:
     for name, threads in (("a", 1), ("b", 4)):
-        stoker.convert_text(
-            source,
-            tmp_path / name,
-            seed=3,
-            val="20%",
-            num_threads=threads,
-            tokenizer=WORDS,
-            storage=stoker.Storage(shard_records=7),
-        )
+        convert_text(source, tmp_path / name, seed=3, val="20%", num_threads=threads, shard_records=7)
     assert read_files(tmp_path / "a") == read_files(tmp_path / "b")
 
 
 def test_splits_share_one_vocabulary_and_no_samples(tmp_path: Path, source: Path) -> None:
     tokenizer = count_words(tmp_path / "words.json", LINES)
-    stoker.convert_text(source, tmp_path / "d", val="20%", test="10%", tokenizer=tokenizer)
+    convert_text(source, tmp_path / "d", val="20%", test="10%", tokenizer=tokenizer)
     train, val, test = (ids_of(tmp_path / "d" / split) for split in ("train", "val", "test"))
     assert (len(train), len(val), len(test)) == (35, 10, 5)
     samples = {**train, **val, **test}
@@ -98,8 +85,8 @@ def test_splits_share_one_vocabulary_and_no_samples(tmp_path: Path, source: Path
 
 
 def test_a_seed_changes_the_order_of_samples_and_nothing_else(tmp_path: Path, source: Path) -> None:
-    stoker.convert_text(source, tmp_path / "a", tokenizer=WORDS)
-    stoker.convert_text(source, tmp_path / "b", seed=1, tokenizer=WORDS)
+    convert_text(source, tmp_path / "a")
+    convert_text(source, tmp_path / "b", seed=1)
     plain, shuffled = ids_of(tmp_path / "a"), ids_of(tmp_path / "b")
     assert plain == shuffled
     assert list(plain) != list(shuffled)
@@ -109,15 +96,15 @@ def test_ids_of_more_than_65536_words_are_int32(tmp_path: Path) -> None:
     source = tmp_path / "many.txt"
     source.write_text("\n".join(" ".join(f"w{i}_{j}" for j in range(100)) for i in range(700)))
     tokenizer = count_words(tmp_path / "words.json", [source.read_text()])
-    stoker.convert_text(source, tmp_path / "d", tokenizer=tokenizer)
+    convert_text(source, tmp_path / "d", tokenizer=tokenizer)
     assert stoker.open(tmp_path / "d").manifest.options["dtype"] == "int32"
     assert max(max(ids) for ids in ids_of(tmp_path / "d").values()) == 70_003
 
 
 def test_the_dataset_holds_the_tokenizers_file(tmp_path: Path, source: Path) -> None:
-    stoker.convert_text(source, tmp_path / "words", tokenizer=WORDS)
+    convert_text(source, tmp_path / "words")
     (tmp_path / "my.json").write_bytes((tmp_path / "words" / "tokenizer.json").read_bytes())
-    stoker.convert_text(source, tmp_path / "d", tokenizer=tmp_path / "my.json")
+    convert_text(source, tmp_path / "d", tokenizer=tmp_path / "my.json")
     assert ids_of(tmp_path / "d") == ids_of(tmp_path / "words")
     assert (tmp_path / "d" / "tokenizer.json").read_bytes() == (tmp_path / "my.json").read_bytes()
     options = stoker.open(tmp_path / "d").manifest.options
@@ -131,8 +118,8 @@ def test_parts_of_a_corpus_become_one_dataset(tmp_path: Path) -> None:
         part.write_text("\n".join(LINES[16 * number : 16 * number + 16]))
     whole = tmp_path / "whole.txt"
     whole.write_text("\n".join(LINES[:48]))
-    stoker.convert_text(whole, tmp_path / "a", tokenizer="bytes", storage=stoker.Storage(shards=2))
-    summary = stoker.convert_text(parts, tmp_path / "b", tokenizer="bytes", storage=stoker.Storage(shards=2))
+    convert_text(whole, tmp_path / "a", tokenizer="bytes", shards=2)
+    summary = convert_text(parts, tmp_path / "b", tokenizer="bytes", shards=2)
     assert summary.written == 48
     assert list(ids_of(tmp_path / "b").values()) == list(ids_of(tmp_path / "a").values())
 
@@ -142,28 +129,25 @@ def test_a_strict_error_names_the_file_of_a_corpus(tmp_path: Path) -> None:
     good.write_text("one")
     bad.write_bytes(b"\xff")
     with pytest.raises(SourceError, match="not UTF-8") as caught:
-        stoker.convert_text([good, bad], tmp_path / "d", tokenizer="bytes", strict=True)
+        convert_text([good, bad], tmp_path / "d", tokenizer="bytes", strict=True)
     assert caught.value.path == str(bad)
 
 
 def test_lines_without_tokens_are_skipped_counted_and_named(tmp_path: Path) -> None:
     source = tmp_path / "a.txt"
     source.write_bytes(b"one\n\n  \nb\xff\ntwo")
-    summary = stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS)
+    summary = convert_text(source, tmp_path / "d")
     assert summary.skipped == {"no tokens": 2, "not UTF-8": 1}
     skipped = [json.loads(line) for line in (tmp_path / "d" / "skipped.jsonl").read_text().splitlines()]
     assert [line["key"] for line in skipped] == ["a.txt:2", "a.txt:3", "a.txt:4"]
     with pytest.raises(SourceError, match=r"no tokens[\s\S]*a\.txt:2"):
-        stoker.convert_text(source, tmp_path / "strict", strict=True, tokenizer=WORDS)
+        convert_text(source, tmp_path / "strict", strict=True)
 
 
 def test_progress_ends_with_all_samples(tmp_path: Path, source: Path) -> None:
     seen: list[tuple[int, int, str]] = []
-    stoker.convert_text(
-        source,
-        tmp_path / "d",
-        progress=lambda done, total, _, stage: seen.append((done, total, stage)),
-        tokenizer=WORDS,
+    convert_text(
+        source, tmp_path / "d", progress=lambda done, total, _, stage: seen.append((done, total, stage))
     )
     assert seen[0] == (0, 0, "listing")
     assert seen[-1] == (50, 50, "publishing")
@@ -186,14 +170,14 @@ def test_invalid_options_are_refused(
     tmp_path: Path, source: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        stoker.convert_text(source, tmp_path / "d", **text_options({"tokenizer": WORDS, **options}))
+        convert_text(source, tmp_path / "d", **options)
     assert not (tmp_path / "d" / "dataset.json").exists()
 
 
 def test_a_json_file_is_refused_with_a_hint_to_json_lines(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[\n{"text": "one"}\n]\n')
     with pytest.raises(SourceError, match="json file is no text source") as caught:
-        stoker.convert_text(tmp_path / "a.json", tmp_path / "d", tokenizer=WORDS)
+        convert_text(tmp_path / "a.json", tmp_path / "d")
     assert ".jsonl" in str(caught.value)
 
 
@@ -201,7 +185,7 @@ def test_a_file_without_a_line_that_has_tokens_is_refused(tmp_path: Path) -> Non
     source = tmp_path / "a.txt"
     source.write_text("\n \n")
     with pytest.raises(SourceError, match="no text could be converted"):
-        stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS)
+        convert_text(source, tmp_path / "d")
 
 
 @pytest.mark.parametrize("tokenizer", [WORDS, "bytes"])
@@ -209,9 +193,9 @@ def test_the_same_command_on_a_finished_target_says_so(tmp_path: Path, source: P
     options: dict[str, Any] = {"tokenizer": tokenizer, "shards": 3, "seed": 2, "val": "20%"}
     with gzip.open(source, "at") as file:
         file.write("\n \nlast\n")  # a line without words is skipped
-    first = stoker.convert_text(source, tmp_path / "d", **text_options({"tokenizer": WORDS, **options}))
+    first = convert_text(source, tmp_path / "d", **options)
     files = read_files(tmp_path / "d")
-    again = stoker.convert_text(source, tmp_path / "d", **text_options({"tokenizer": WORDS, **options}))
+    again = convert_text(source, tmp_path / "d", **options)
     assert again == dataclasses.replace(first, already=True, seconds=0, images_per_second=0)
     assert read_files(tmp_path / "d") == files
 
@@ -222,20 +206,20 @@ def test_a_changed_text_is_not_already_converted_even_if_its_time_is_the_same(
 ) -> None:
     source = tmp_path / "a.txt"
     source.write_text("one\ntwo\n")
-    stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
+    convert_text(source, tmp_path / "d", tokenizer="bytes")
     times = source.stat()
     source.write_text("one\nTWO\n")
     if keeps_time:
         os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
+        convert_text(source, tmp_path / "d", tokenizer="bytes")
 
 
 def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path, source: Path) -> None:
-    stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS, storage=stoker.Storage(shards=4))
+    convert_text(source, tmp_path / "d", shards=4)
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
-    stoker.convert_text(source, tmp_path / "d", tokenizer="bytes", overwrite=True)
+        convert_text(source, tmp_path / "d", tokenizer="bytes")
+    convert_text(source, tmp_path / "d", tokenizer="bytes", overwrite=True)
     assert sorted(path.name for path in (tmp_path / "d").iterdir()) == [
         "dataset.json",
         "index.arrow",
@@ -260,9 +244,7 @@ def write_corpus(form: str, folder: Path) -> Path:
 @pytest.mark.parametrize("form", ["parquet", "zst"])
 def test_parquet_and_zstd_give_the_samples_of_json_lines(tmp_path: Path, form: str) -> None:
     for name in (form, "jsonl"):
-        stoker.convert_text(
-            write_corpus(name, tmp_path), tmp_path / f"shards-{name}", fields=["text"], tokenizer=WORDS
-        )
+        convert_text(write_corpus(name, tmp_path), tmp_path / f"shards-{name}", fields=["text"])
     converted, expected = (stoker.open(tmp_path / f"shards-{name}") for name in (form, "jsonl"))
     assert [converted.read(i) for i in range(5)] == [expected.read(i) for i in range(5)]
 
@@ -270,10 +252,10 @@ def test_parquet_and_zstd_give_the_samples_of_json_lines(tmp_path: Path, form: s
 def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / f"part-{name}.txt").write_text(f"one {name}\n")
-    stoker.convert_text(tmp_path / "part-*.txt", tmp_path / "shards", tokenizer=WORDS)
+    convert_text(tmp_path / "part-*.txt", tmp_path / "shards")
     assert stoker.open(tmp_path / "shards").keys([0, 1]) == ["part-a.txt:1", "part-b.txt:1"]
     with pytest.raises(SourceError, match="no file matches"):
-        stoker.convert_text(tmp_path / "nothing-*.txt", tmp_path / "other", tokenizer=WORDS)
+        convert_text(tmp_path / "nothing-*.txt", tmp_path / "other")
 
 
 @pytest.mark.parametrize("form", ["parquet", "zst"])
@@ -281,10 +263,10 @@ def test_a_compressed_file_cut_short_is_refused(tmp_path: Path, form: str) -> No
     file = write_corpus(form, tmp_path)
     file.write_bytes(file.read_bytes()[:-8])
     with pytest.raises(SourceError, match=r"cannot be (unpacked|read)"):
-        stoker.convert_text(file, tmp_path / "shards", tokenizer=WORDS)
+        convert_text(file, tmp_path / "shards")
 
 
 def test_a_table_without_texts_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
     with pytest.raises(SourceError, match="no column of texts, but n"):
-        stoker.convert_text(tmp_path / "a.parquet", tmp_path / "shards", tokenizer=WORDS)
+        convert_text(tmp_path / "a.parquet", tmp_path / "shards")

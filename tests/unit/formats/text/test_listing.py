@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.datasets import WORDS
-from helpers.options import text_options
+from helpers.options import convert_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,10 +101,7 @@ def test_lines_of_one_number_in_parallel_files_are_one_sample(tmp_path: Path) ->
 def test_parallel_files_with_different_numbers_of_lines_are_refused(tmp_path: Path) -> None:
     paths = [write(tmp_path / "a.en", b"one\ntwo\n"), write(tmp_path / "a.de", b"eins\n")]
     for files, message in ((paths, r"2 in a\.en, 1 in a\.de"), (paths[::-1], r"1 in a\.de, 2 in a\.en")):
-        with (
-            pytest.raises(SourceError, match=message),
-            open_text(files, None, tmp_path, parallel=True),
-        ):
+        with pytest.raises(SourceError, match=message), open_text(files, None, tmp_path, parallel=True):
             pass
 
 
@@ -198,10 +195,7 @@ def test_invalid_options_of_parallel_files_are_refused(
     tmp_path: Path, names: list[str], fields: tuple[str, ...] | None, message: str
 ) -> None:
     paths = [write(tmp_path / name, b"x") for name in names]
-    with (
-        pytest.raises(ConfigError, match=message),
-        open_text(paths, fields, tmp_path, parallel=True),
-    ):
+    with pytest.raises(ConfigError, match=message), open_text(paths, fields, tmp_path, parallel=True):
         pass
 
 
@@ -320,7 +314,7 @@ def test_labels_and_columns_reach_the_batches(tmp_path: Path, source: str) -> No
     elif source == "parquet":
         src = tmp_path / "t.parquet"
         pq.write_table(pa.Table.from_pylist(ROWS), src)
-    stoker.convert_text(
+    convert_text(
         src, tmp_path / "d", tokenizer="bytes", fields=["review"], label="stars", columns=["score"], seed=2
     )
     dataset = stoker.open(tmp_path / "d")
@@ -340,7 +334,7 @@ def test_labels_and_columns_reach_the_batches(tmp_path: Path, source: str) -> No
 def test_a_line_without_a_label_is_skipped_and_integers_stay_as_they_are(tmp_path: Path) -> None:
     rows = [{"text": "a", "y": 4}, {"text": "b"}, {"text": "c", "y": None}, {"text": "d", "y": 7, "n": 1}]
     (tmp_path / "t.jsonl").write_text("\n".join([*map(json.dumps, rows), "no object"]))
-    summary = stoker.convert_text(tmp_path / "t.jsonl", tmp_path / "d", label="y", tokenizer=WORDS)
+    summary = convert_text(tmp_path / "t.jsonl", tmp_path / "d", label="y")
     assert summary.skipped == {"no label in 'y'": 2, "not JSON": 1}
     dataset = stoker.open(tmp_path / "d")
     assert (dataset.labels.tolist(), dataset.classes) == ([4, 7], ())
@@ -348,28 +342,19 @@ def test_a_line_without_a_label_is_skipped_and_integers_stay_as_they_are(tmp_pat
 
 def test_a_conversion_with_another_label_is_another_conversion(tmp_path: Path) -> None:
     source = write_row_columns(tmp_path / "t.jsonl", [{"text": "a", "y": 4}, {"text": "b", "y": 7}])
-    stoker.convert_text(source, tmp_path / "d", label="y", tokenizer=WORDS)
-    assert stoker.convert_text(source, tmp_path / "d", label="y", tokenizer=WORDS).already
+    convert_text(source, tmp_path / "d", label="y")
+    assert convert_text(source, tmp_path / "d", label="y").already
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS)
+        convert_text(source, tmp_path / "d")
 
 
 def test_labels_are_numbered_in_the_order_of_the_classes_option(tmp_path: Path) -> None:
     source = write_row_columns(tmp_path / "t.jsonl", ROWS)
-    stoker.convert_text(
-        source,
-        tmp_path / "d",
-        fields=["review"],
-        label="stars",
-        classes=["good", "fine", "bad"],
-        tokenizer=WORDS,
-    )
+    convert_text(source, tmp_path / "d", fields=["review"], label="stars", classes=["good", "fine", "bad"])
     names = [("good", "fine", "bad")[label] for label in stoker.open(tmp_path / "d").labels]
     assert names == [row["stars"] for row in ROWS]
     with pytest.raises(SourceError, match="fine"):
-        stoker.convert_text(
-            source, tmp_path / "e", fields=["review"], label="stars", classes=["good", "bad"], tokenizer=WORDS
-        )
+        convert_text(source, tmp_path / "e", fields=["review"], label="stars", classes=["good", "bad"])
 
 
 @pytest.mark.parametrize(
@@ -387,15 +372,13 @@ def test_labels_columns_and_classes_that_do_not_fit_the_source_are_refused(
 ) -> None:
     source = write_row_columns(tmp_path / "t.jsonl", ROWS)
     with pytest.raises(error, match=message):
-        stoker.convert_text(
-            source, tmp_path / "d", fields=["review"], **text_options({"tokenizer": WORDS, **options})
-        )
+        convert_text(source, tmp_path / "d", fields=["review"], **options)
 
 
 def test_a_label_of_plain_lines_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("one\ntwo")
     with pytest.raises(ConfigError, match="files of lines"):
-        stoker.convert_text(tmp_path / "t.txt", tmp_path / "d", label="y", tokenizer=WORDS)
+        convert_text(tmp_path / "t.txt", tmp_path / "d", label="y")
 
 
 def test_a_writer_takes_labels_and_splits_each_class(tmp_path: Path) -> None:
@@ -413,7 +396,7 @@ def test_a_writer_takes_labels_and_splits_each_class(tmp_path: Path) -> None:
 
 def test_packed_rows_name_the_sample_of_each_segment(tmp_path: Path) -> None:
     rows = [{"text": f"w{i} " * (1 + i % 5)} for i in range(40)]
-    stoker.convert_text(rows, tmp_path / "d", tokenizer=WORDS)
+    convert_text(rows, tmp_path / "d")
     dataset = stoker.open(tmp_path / "d")
     loader = stoker.TextLoader(
         dataset, batch_size=3, pack=12, shuffle=True, columns=("input_ids", "segment_ids", "row")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.chats import FOLDER, make_chats
 from helpers.datasets import WORDS, read_files
-from helpers.options import text_options
+from helpers.options import convert_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,21 +93,19 @@ def test_processes_change_no_byte_and_no_error(source: Path, tmp_path: Path, tok
         "shards": 3,
     }
     for number in (0, 2):
-        summary = stoker.convert_text(
-            source, tmp_path / str(number), processes=number, **text_options({"tokenizer": WORDS, **options})
-        )
+        summary = convert_text(source, tmp_path / str(number), processes=number, **options)
         assert summary.skipped == {"a message without a role in 'messages'": 1, "not JSON": 1}
     assert read_files(tmp_path / "0") == read_files(tmp_path / "2")
     for number in (0, 2):
         with pytest.raises(
             SourceError, match=r"without a role.*chats\.jsonl:6|chats\.jsonl:6.*without a role"
         ):
-            stoker.convert_text(
+            convert_text(
                 source,
                 tmp_path / "strict",
                 processes=number,
                 strict=True,
-                **text_options({"tokenizer": WORDS, **(options | {"seed": None})}),
+                **{"tokenizer": WORDS, **(options | {"seed": None})},
             )
 
 
@@ -150,4 +148,4 @@ def test_a_number_of_processes_that_is_no_integer_from_0_to_4096_is_refused(
     tmp_path: Path, number: Any
 ) -> None:
     with pytest.raises(ConfigError, match="processes must be"):
-        stoker.convert_text(["x.txt"], tmp_path / "d", processes=number, tokenizer=WORDS)
+        convert_text(["x.txt"], tmp_path / "d", processes=number)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.datasets import WORDS, read_files
+from helpers.options import convert_text
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, SourceError
@@ -26,9 +27,7 @@ def ids(target: Path, position: int) -> list[int]:
 @pytest.mark.parametrize("tokenizer", [WORDS, "bytes"])
 def test_written_texts_have_the_tokens_of_the_same_lines_in_a_file(tmp_path: Path, tokenizer: str) -> None:
     (tmp_path / "lines.txt").write_text("\n".join(TEXTS))
-    stoker.convert_text(
-        tmp_path / "lines.txt", tmp_path / "file", tokenizer=tokenizer, storage=stoker.Storage(shards=2)
-    )
+    convert_text(tmp_path / "lines.txt", tmp_path / "file", tokenizer=tokenizer, shards=2)
     with stoker.TextWriter(
         tmp_path / "out", tokenizer=tokenizer, fields=["tokens"], storage=stoker.Storage(shards=2)
     ) as writer:
@@ -77,13 +76,13 @@ def test_an_iterable_of_texts_or_of_dicts_is_converted(tmp_path: Path, source: C
     with stoker.TextWriter(tmp_path / "written", tokenizer="bytes", fields=["tokens"]) as writer:
         for text in TEXTS:
             writer.write(text)
-    stoker.convert_text(source(), tmp_path / "out", tokenizer="bytes", fields=["tokens"])
+    convert_text(source(), tmp_path / "out", tokenizer="bytes", fields=["tokens"])
     assert read_files(tmp_path / "out") == read_files(tmp_path / "written")
 
 
 def test_a_list_of_strings_names_files(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="No such file"):
-        stoker.convert_text(TEXTS, tmp_path / "out", tokenizer=WORDS)
+        convert_text(TEXTS, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
