@@ -38,14 +38,17 @@ def test_images_and_classes_of_a_folder_are_stored_as_they_are(
     assert dataset.classes == ("cat", "dog", "eel")
     keys = dataset.keys(range(30))
     assert keys != sorted(keys)
-    assert sorted(keys) == list_folder(Source(photos)).keys.to_pylist()
+    convert(photos, tmp_path / "sorted", container=container)
+    assert sorted(keys) == stoker.open(tmp_path / "sorted").keys(range(30))
     for position, key in enumerate(keys):
         assert dataset.read(position) == (photos / key).read_bytes()
         assert dataset.classes[dataset.labels[position]] == key.split("/")[0]
     samples = dataset.samples(range(30))
     assert set(zip(samples.height.tolist(), samples.width.tolist(), strict=True)) == {(24, 32)}
     assert stoker.verify(tmp_path / "out", decode=True).ok
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "photos"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "photos", "sorted"]
+    names = {"dataset.json", "index.arrow", "sha256.json", "skipped.jsonl"}
+    assert {name for name in read_files(tmp_path / "out") if not name.startswith("shard-")} == names
 
 
 @pytest.mark.parametrize(
@@ -72,12 +75,6 @@ def test_shards_have_about_the_size_of_the_option(
     assert size / 3 < np.mean(sizes) < 1.5 * size
 
 
-def test_without_a_seed_samples_are_in_the_order_of_their_keys(photos: Path, tmp_path: Path) -> None:
-    stoker.convert(photos, tmp_path / "out")
-    keys = stoker.open(tmp_path / "out").keys(range(30))
-    assert keys == sorted(keys)
-
-
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 def test_threads_and_times_of_files_change_no_byte(photos: Path, tmp_path: Path, container: Any) -> None:
     options: dict[str, Any] = {
@@ -92,18 +89,6 @@ def test_threads_and_times_of_files_change_no_byte(photos: Path, tmp_path: Path,
     convert(photos, tmp_path / "one", num_threads=1, **options)
     convert(copy, tmp_path / "two", num_threads=5, **options)
     assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
-
-
-def test_no_temporary_files_are_left(photos: Path, tmp_path: Path) -> None:
-    convert(photos, tmp_path / "out", shards=1)
-    assert sorted(read_files(tmp_path / "out")) == [
-        "dataset.json",
-        "index.arrow",
-        "sha256.json",
-        "shard-00000-of-00001.idx",
-        "shard-00000-of-00001.tfrecord",
-        "skipped.jsonl",
-    ]
 
 
 def test_the_features_of_a_record_agree_with_the_index(
@@ -133,87 +118,76 @@ def test_the_features_of_a_record_agree_with_the_index(
     assert features["image/orientation"] == [6]
 
 
-class TestEncodedImages:
-    @pytest.mark.parametrize(
-        ("resize", "size"),
-        [
-            ("shorter=12", (12, 16)),
-            ("longer=16", (12, 16)),
-            ("squash=10x11", (10, 11)),
-            ("crop=12x12", (12, 12)),
-            ("fill=20x20", (20, 20)),
-        ],
-    )
-    @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP"])
-    def test_every_resize_mode_gives_its_size(
-        self,
-        photos: Path,
-        tmp_path: Path,
-        resize: str,
-        size: tuple[int, int],
-        kind: str,
-        encode_picture: Encode,
-    ) -> None:
-        for file in photos.glob("*/*.jpg"):
-            file.write_bytes(encode_picture(1, kind))
-        stoker.convert(photos, tmp_path / "out", resize=resize)
-        samples = stoker.open(tmp_path / "out").samples(range(30))
-        assert set(zip(samples.height.tolist(), samples.width.tolist(), strict=True)) == {size}
-        assert set(samples.codec.tolist()) == {Codec.JPEG if kind == "JPEG" else Codec.PNG}
-        assert stoker.verify(tmp_path / "out", decode=True).ok
+@pytest.mark.parametrize(
+    ("resize", "size"),
+    [
+        ("shorter=12", (12, 16)),
+        ("longer=16", (12, 16)),
+        ("squash=10x11", (10, 11)),
+        ("crop=12x12", (12, 12)),
+        ("fill=20x20", (20, 20)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP"])
+def test_every_resize_mode_gives_its_size(
+    photos: Path, tmp_path: Path, resize: str, size: tuple[int, int], kind: str, encode_picture: Encode
+) -> None:
+    for file in photos.glob("*/*.jpg"):
+        file.write_bytes(encode_picture(1, kind))
+    convert(photos, tmp_path / "out", resize=resize)
+    samples = stoker.open(tmp_path / "out").samples(range(30))
+    assert set(zip(samples.height.tolist(), samples.width.tolist(), strict=True)) == {size}
+    assert set(samples.codec.tolist()) == {Codec.JPEG if kind == "JPEG" else Codec.PNG}
+    assert stoker.verify(tmp_path / "out", decode=True).ok
 
-    @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
-    def test_the_orientation_of_encoded_images_is_applied(
-        self, photos: Path, tmp_path: Path, kind: str, encode_picture: Encode
-    ) -> None:
-        (photos / "cat/0.jpg").write_bytes(encode_picture(4, kind, orientation=6))
-        stoker.convert(photos, tmp_path / "out", encoding="raw")
-        dataset = stoker.open(tmp_path / "out")
-        sample = dataset.samples([0])
-        assert (sample.height[0], sample.width[0], sample.orientation[0]) == (32, 24, 1)
-        pixels = np.frombuffer(dataset.read(0), np.uint8).reshape(32, 24, 3).astype(int)
-        upright = Image.open(io.BytesIO(encode_picture(4, "PNG")))
-        expected = np.array(upright.transpose(Image.Transpose.ROTATE_270)).astype(int)
-        assert np.abs(pixels - expected).mean() < 8
 
-    def test_raw_pixels_are_resized_as_pillow_does(self, photos: Path, tmp_path: Path) -> None:
-        stoker.convert(photos, tmp_path / "out", resize="squash=18x24", encoding="raw")
-        dataset = stoker.open(tmp_path / "out")
-        pixels = np.frombuffer(dataset.read(7), np.uint8).reshape(18, 24, 3).astype(int)
-        expected = np.array(Image.open(photos / "cat/7.jpg").resize((24, 18), Image.Resampling.BILINEAR))
-        assert np.abs(pixels - expected.astype(int)).max() <= 6
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+def test_the_orientation_of_encoded_images_is_applied(
+    photos: Path, tmp_path: Path, kind: str, encode_picture: Encode
+) -> None:
+    (photos / "cat/0.jpg").write_bytes(encode_picture(4, kind, orientation=6))
+    convert(photos, tmp_path / "out", encoding="raw")
+    dataset = stoker.open(tmp_path / "out")
+    sample = dataset.samples([0])
+    assert (sample.height[0], sample.width[0], sample.orientation[0]) == (32, 24, 1)
+    pixels = np.frombuffer(dataset.read(0), np.uint8).reshape(32, 24, 3).astype(int)
+    upright = Image.open(io.BytesIO(encode_picture(4, "PNG")))
+    expected = np.array(upright.transpose(Image.Transpose.ROTATE_270)).astype(int)
+    assert np.abs(pixels - expected).mean() < 8
 
-    def test_a_jpeg_of_higher_quality_is_larger(self, photos: Path, tmp_path: Path) -> None:
-        sizes = [
-            stoker.convert(photos, tmp_path / str(quality), resize="shorter=20", quality=quality).bytes
-            for quality in (20, 90)
-        ]
-        assert sizes[0] < sizes[1]
 
-    def test_files_that_have_the_encoding_already_are_kept(
-        self, photos: Path, tmp_path: Path, encode_picture: Encode
-    ) -> None:
-        (photos / "cat/0.png").write_bytes(encode_picture(0, "PNG"))
-        stoker.convert(photos, tmp_path / "out", encoding="jpeg")
-        dataset = stoker.open(tmp_path / "out")
-        assert dataset.keys([0, 1]) == ["cat/0.jpg", "cat/0.png"]
-        assert dataset.read(0) == (photos / "cat/0.jpg").read_bytes()
-        assert dataset.read(1).startswith(b"\xff\xd8\xff")
+def test_raw_pixels_are_resized_as_pillow_does(photos: Path, tmp_path: Path) -> None:
+    convert(photos, tmp_path / "out", resize="squash=18x24", encoding="raw")
+    pixels = np.frombuffer(stoker.open(tmp_path / "out").read(7), np.uint8).reshape(18, 24, 3).astype(int)
+    expected = np.array(Image.open(photos / "cat/7.jpg").resize((24, 18), Image.Resampling.BILINEAR))
+    assert np.abs(pixels - expected.astype(int)).max() <= 6
 
-    @pytest.mark.parametrize(
-        ("options", "quality", "subsampling"),
-        [({"quality": 50}, 50, "4:2:0"), ({"subsampling": "444"}, 90, "4:4:4")],
-    )
-    def test_a_quality_or_subsampling_encodes_jpegs_anew(
-        self, photos: Path, tmp_path: Path, options: dict[str, Any], quality: int, subsampling: str
-    ) -> None:
-        convert(photos, tmp_path / "out", encoding="jpeg", **options)
-        stored = Image.open(io.BytesIO(stoker.open(tmp_path / "out").read(0)))
-        source = Image.open(photos / "cat/0.jpg")
-        expected = Image.open(io.BytesIO(encode(source, quality=quality, subsampling=subsampling)))
-        assert stored.quantization == expected.quantization
-        assert stored.layer == expected.layer
-        assert np.abs(np.asarray(stored).astype(int) - np.asarray(source)).mean() < 8
+
+def test_files_that_have_the_encoding_already_are_kept(
+    photos: Path, tmp_path: Path, encode_picture: Encode
+) -> None:
+    (photos / "cat/0.png").write_bytes(encode_picture(0, "PNG"))
+    convert(photos, tmp_path / "out", encoding="jpeg")
+    dataset = stoker.open(tmp_path / "out")
+    assert dataset.keys([0, 1]) == ["cat/0.jpg", "cat/0.png"]
+    assert dataset.read(0) == (photos / "cat/0.jpg").read_bytes()
+    assert dataset.read(1).startswith(b"\xff\xd8\xff")
+
+
+@pytest.mark.parametrize(
+    ("options", "quality", "subsampling"),
+    [({"quality": 50}, 50, "4:2:0"), ({"subsampling": "444"}, 90, "4:4:4")],
+)
+def test_a_quality_or_subsampling_encodes_jpegs_again(
+    photos: Path, tmp_path: Path, options: dict[str, Any], quality: int, subsampling: str
+) -> None:
+    convert(photos, tmp_path / "out", encoding="jpeg", **options)
+    stored = Image.open(io.BytesIO(stoker.open(tmp_path / "out").read(0)))
+    source = Image.open(photos / "cat/0.jpg")
+    expected = Image.open(io.BytesIO(encode(source, quality=quality, subsampling=subsampling)))
+    assert stored.quantization == expected.quantization
+    assert stored.layer == expected.layer
+    assert np.abs(np.asarray(stored).astype(int) - np.asarray(source)).mean() < 8
 
 
 def test_each_split_is_a_dataset(photos: Path, tmp_path: Path) -> None:
@@ -230,25 +204,21 @@ def test_each_split_is_a_dataset(photos: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["test", "train", "val"]
 
 
-class TestLists:
-    def test_labels_and_columns_are_in_the_dataset(self, photos: Path, tmp_path: Path) -> None:
-        lines = [f"photos/cat/{i}.jpg,{'ab'[i % 2]},{i * 1.5},note {i}" for i in range(10)]
-        (tmp_path / "list.csv").write_text("path,label,score,note\n" + "\n".join(lines))
-        stoker.convert(tmp_path / "list.csv", tmp_path / "out", seed=3)
-        dataset = stoker.open(tmp_path / "out")
-        for position, key in enumerate(dataset.keys(range(10))):
-            i = int(key.split("/")[-1].split(".")[0])
-            assert dataset.labels[position] == i % 2
-            assert dataset.column("score")[position] == i * 1.5
-            assert dataset.index.arrow("note")[position].as_py() == f"note {i}"
-
-    def test_several_labels_are_in_the_dataset(self, photos: Path, tmp_path: Path) -> None:
-        entries = [{"path": f"photos/cat/{i}.jpg", "label": list(range(i))} for i in range(4)]
-        (tmp_path / "list.json").write_text(json.dumps(entries))
-        stoker.convert(tmp_path / "list.json", tmp_path / "out")
-        dataset = stoker.open(tmp_path / "out")
-        assert dataset.index.arrow("label").to_pylist() == [[], [0], [0, 1], [0, 1, 2]]
-        assert stoker.verify(tmp_path / "out").ok
+def test_labels_and_columns_of_a_list_are_in_the_dataset(photos: Path, tmp_path: Path) -> None:
+    lines = [f"photos/cat/{i}.jpg,{'ab'[i % 2]},{i * 1.5},note {i}" for i in range(10)]
+    (tmp_path / "list.csv").write_text("path,label,score,note\n" + "\n".join(lines))
+    convert(tmp_path / "list.csv", tmp_path / "out", seed=3)
+    dataset = stoker.open(tmp_path / "out")
+    numbers = [int(key.split("/")[-1].split(".")[0]) for key in dataset.keys(range(10))]
+    assert dataset.labels.tolist() == [i % 2 for i in numbers]
+    assert dataset.column("score").tolist() == [i * 1.5 for i in numbers]
+    assert dataset.index.arrow("note").to_pylist() == [f"note {i}" for i in numbers]
+    entries = [{"path": f"photos/cat/{i}.jpg", "label": list(range(i))} for i in range(4)]
+    (tmp_path / "list.json").write_text(json.dumps(entries))
+    convert(tmp_path / "list.json", tmp_path / "several")
+    labels = stoker.open(tmp_path / "several").index.arrow("label").to_pylist()
+    assert labels == [[], [0], [0, 1], [0, 1, 2]]
+    assert stoker.verify(tmp_path / "several").ok
 
 
 def test_one_shard_can_be_made_alone_and_again(photos: Path, tmp_path: Path) -> None:

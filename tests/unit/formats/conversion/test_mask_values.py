@@ -15,7 +15,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.conversion.image_objects import resize_geometry
+from stoker.formats.conversion.image_objects import ResizeGeometry, resize_geometry
 from stoker.formats.conversion.mask_values import MaskRules, encode_mask, mask_table
 from stoker.formats.sources.source_reader import SkippedError
 from stoker.formats.verify import mask_problem
@@ -118,14 +118,13 @@ def test_verification_finds_masks_of_another_size_or_form() -> None:
     assert "more than one channel" in str(mask_problem(png(Image.new("RGB", (W, H))), (H, W)))
 
 
+def stored_mask(mask: bytes, geometry: ResizeGeometry = WHOLE, **rules: Any) -> bytes:
+    return encode_mask(mask, (H, W), geometry, MaskRules(**rules), 10**6)
+
+
 def test_padding_above_255_makes_a_mask_of_16_bits() -> None:
-    data = encode_mask(
-        png(Image.fromarray(values())),
-        (H, W),
-        resize_geometry("fill", H, 2 * W, (H, W)),
-        MaskRules(300),
-        10**6,
-    )
+    geometry = resize_geometry("fill", H, 2 * W, (H, W))
+    data = stored_mask(png(Image.fromarray(values())), geometry, padding=300)
     assert {300} < set(np.unique(decode(data)).tolist()) <= {300, *range(256)}
 
 
@@ -135,15 +134,9 @@ def test_the_values_of_a_mask_with_a_palette_are_its_indices(bits: int) -> None:
     palette = Image.fromarray(classes).convert("P")
     palette.putdata(classes.reshape(-1).tolist())
     palette.putpalette([7] * 768)
-    data = encode_mask(png(palette, bits=bits), (H, W), WHOLE, MaskRules(), 10**6)
+    data = stored_mask(png(palette, bits=bits))
     np.testing.assert_array_equal(decode(data), classes)
     assert data[24:26] == bytes([8, 0])  # 8 bits of grey
-
-
-def test_the_values_of_a_mask_of_one_bit_are_0_and_1() -> None:
-    mask = png(Image.fromarray(values(most=1).astype(bool)))
-    stored = encode_mask(mask, (H, W), WHOLE, MaskRules(), 10**6)
-    np.testing.assert_array_equal(decode(stored), values(most=1))
 
 
 def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
@@ -162,19 +155,18 @@ def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
-@pytest.mark.parametrize("bits", [2, 4])
+@pytest.mark.parametrize("bits", [1, 2, 4])
 def test_values_of_few_bits_are_not_scaled(bits: int) -> None:
     classes = values(most=(1 << bits) - 1)
-    data = encode_mask(grey_png(classes, bits), (H, W), WHOLE, MaskRules(), 10**6)
-    np.testing.assert_array_equal(decode(data), classes)
+    mask = png(Image.fromarray(classes.astype(bool))) if bits == 1 else grey_png(classes, bits)
+    np.testing.assert_array_equal(decode(stored_mask(mask)), classes)
 
 
 def test_a_mask_of_16_bits_is_kept_and_resized_by_nearest_pixels() -> None:
     classes = np.random.default_rng(0).integers(0, 1 << 16, (H, W)).astype(np.uint16)
     data = png(Image.fromarray(classes))
-    rules = MaskRules(classes=1 << 16)
-    assert encode_mask(data, (H, W), WHOLE, rules, 10**6) == data
-    half = encode_mask(data, (H, W), resize_geometry("squash", H // 2, W // 2, (H, W)), rules, 10**6)
+    assert stored_mask(data, classes=1 << 16) == data
+    half = stored_mask(data, resize_geometry("squash", H // 2, W // 2, (H, W)), classes=1 << 16)
     np.testing.assert_array_equal(decode(half), classes[1::2, 1::2])
 
 

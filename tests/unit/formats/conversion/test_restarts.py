@@ -16,7 +16,7 @@ from PIL import Image, ImageCms
 
 import stoker
 from stoker import _native
-from stoker.errors import ConfigError, DatasetError, StaleIndexError
+from stoker.errors import DatasetError, StaleIndexError
 from stoker.formats.codecs.decode import decode_rgb
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Index, write_index
@@ -61,18 +61,18 @@ class TestJpegsWithMarkers:
     @pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0"])
     def test_markers_change_no_pixel(self, subsampling: str, quality: int) -> None:
         for height, width in [(1, 1), (8, 64), (17, 33), (50, 70)]:
-            data = encode(picture(height, width), quality=quality, subsampling=subsampling)
-            copy = marked(data)
-            assert np.array_equal(planes(data), planes(copy))
-            assert np.array_equal(decode(data), decode(copy))
-            assert marked(copy) == copy
+            self.check(encode(picture(height, width), quality=quality, subsampling=subsampling))
 
     @pytest.mark.parametrize("mode", ["L", "CMYK"])
     def test_markers_change_nothing_of_grey_and_cmyk(self, mode: str) -> None:
-        data = encode(picture(30, 50, mode))
+        assert restart_interval(self.check(encode(picture(30, 50, mode)))) > 0
+
+    def check(self, data: bytes) -> bytes:
         copy = marked(data)
-        assert restart_interval(copy) > 0
+        assert np.array_equal(planes(data), planes(copy))
         assert np.array_equal(decode(data), decode(copy))
+        assert marked(copy) == copy
+        return copy
 
     def test_a_progressive_image_becomes_sequential(self) -> None:
         image = picture(50, 70)
@@ -160,36 +160,24 @@ class TestImagesThatCannotHaveMarkers:
     def test_a_png_stays_as_it_is(self, tmp_path: Path) -> None:
         data = encode(picture(9, 9), "PNG")
         summary, payload = convert_one(data, tmp_path, name="a.png", restarts=True)
-        assert payload == data
-        assert summary.skipped == {}
+        assert (payload, summary.skipped) == (data, {})
 
 
 class TestOption:
-    def test_bytes_are_kept_without_the_option(self, tmp_path: Path) -> None:
-        data = encode(picture(40, 60))
-        assert convert_one(data, tmp_path)[1] == data
-        assert "restarts" not in Manifest.load(tmp_path / "out").options
-
-    def test_the_option_marks_jpegs_that_are_not_encoded_anew(self, tmp_path: Path) -> None:
-        data = encode(picture(40, 60))
-        assert convert_one(data, tmp_path, restarts=True)[1] == marked(data)
-        assert Manifest.load(tmp_path / "out").options["restarts"] is True
-
     @pytest.mark.parametrize(
         ("options", "interval"),
         [
-            ({}, 1),
-            ({"encoding": "jpeg"}, 1),
-            ({"restarts": False}, 0),
-            ({"resize": None, "encoding": "jpeg", "quality": 50}, 0),
-            ({"resize": None, "encoding": "jpeg", "quality": 50, "restarts": True}, 1),
+            ({"resize": "shorter=64"}, 1),
+            ({"resize": "shorter=64", "encoding": "jpeg"}, 1),
+            ({"resize": "shorter=64", "restarts": False}, 0),
+            ({"encoding": "jpeg", "quality": 50}, 0),
+            ({"encoding": "jpeg", "quality": 50, "restarts": True}, 1),
         ],
     )
     def test_resized_jpegs_have_markers_by_default(
         self, options: dict[str, Any], interval: int, tmp_path: Path
     ) -> None:
-        data = encode(picture(70, 64))
-        _, payload = convert_one(data, tmp_path, **{"resize": "shorter=64", **options})
+        _, payload = convert_one(encode(picture(70, 64)), tmp_path, **options)
         assert restart_interval(payload) == interval
 
     def test_markers_change_no_pixel_of_resized_images(self, tmp_path: Path) -> None:
@@ -202,18 +190,17 @@ class TestOption:
         assert np.array_equal(without, marked_pixels)
         assert restart_interval(stored[1])
 
-    @pytest.mark.parametrize("encoding", ["raw", "png"])
-    def test_the_option_is_refused_where_no_jpeg_is_stored(self, encoding: str, tmp_path: Path) -> None:
-        with pytest.raises(ConfigError, match=f"restarts is for JPEGs, and with encoding '{encoding}' none"):
-            convert_one(encode(picture(9, 9)), tmp_path, encoding=encoding, restarts=True)
-
-    def test_a_dataset_with_markers_is_not_already_converted_without_them(self, tmp_path: Path) -> None:
+    def test_jpegs_are_kept_or_marked_as_the_option_says(self, tmp_path: Path) -> None:
         data = encode(picture(40, 60))
-        convert_one(data, tmp_path, restarts=True)
-        source = tmp_path / "source"
-        assert convert(source, tmp_path / "out", restarts=True).already
+        source, out, plain = tmp_path / "source", tmp_path / "out", tmp_path / "plain"
+        assert convert_one(data, tmp_path, restarts=True)[1] == marked(data)
+        assert Manifest.load(out).options["restarts"] is True
+        assert convert(source, out, restarts=True).already
         with pytest.raises(DatasetError, match="already"):
-            stoker.convert(source, tmp_path / "out")
+            convert(source, out)
+        convert(source, plain)
+        assert stoker.open(plain).read(0) == data
+        assert "restarts" not in Manifest.load(plain).options
 
     def test_any_number_of_threads_gives_the_same_bytes(self, photos: Path, tmp_path: Path) -> None:
         for threads in (1, 3):
@@ -246,20 +233,14 @@ class TestBands:
         assert table.shape == (2, lists.counts[0])
         assert not table[0].any()
 
-    @pytest.mark.parametrize("restarts", [False, None])
-    def test_a_dataset_without_markers_has_no_column_of_bands(
-        self, restarts: bool | None, tmp_path: Path
-    ) -> None:
-        convert_one(encode(picture(9, 9)), tmp_path, restarts=restarts)
-        dataset = stoker.open(tmp_path / "out")
-        assert "jpeg_bands" not in dataset.columns
-        assert dataset.samples([0]).bands is None
-
-    def test_samples_without_markers_in_a_mixture_have_empty_bands(
+    def test_samples_without_markers_have_no_bands_and_empty_ones_in_a_mixture(
         self, dataset: Dataset, tmp_path: Path
     ) -> None:
-        convert_one(encode(picture(9, 9)), tmp_path / "plain")
-        plain = stoker.open(tmp_path / "plain" / "out")
+        for restarts in (False, None):
+            convert_one(encode(picture(9, 9)), tmp_path / str(restarts), restarts=restarts)
+            plain = stoker.open(tmp_path / str(restarts) / "out")
+            assert "jpeg_bands" not in plain.columns
+            assert plain.samples([0]).bands is None
         bands = stoker.mix([(plain, 1), (dataset, 3)]).samples([0, 1, 3]).bands
         assert bands is not None
         assert not bands[0].any()

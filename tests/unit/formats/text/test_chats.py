@@ -36,14 +36,9 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("chats")
     (folder / "chats.jsonl").write_text("\n".join(map(json.dumps, make_chats())))
     pq.write_table(pa.Table.from_pylist(make_pairs()), folder / "pairs.parquet")
+    fields = {"fields": ["prompt", "completion"], "train_on": "completion"}
     convert_text(folder / "chats.jsonl", folder / "chats", tokenizer=TOKENIZER, messages="messages")
-    convert_text(
-        folder / "pairs.parquet",
-        folder / "pairs",
-        tokenizer=TOKENIZER,
-        fields=["prompt", "completion"],
-        train_on="completion",
-    )
+    convert_text(folder / "pairs.parquet", folder / "pairs", tokenizer=TOKENIZER, **fields)
     return {name: folder / name for name in ("chats", "pairs")}
 
 
