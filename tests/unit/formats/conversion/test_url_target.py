@@ -126,9 +126,9 @@ def test_a_dataset_that_is_being_replaced_has_no_manifest(
 def test_another_conversion_at_a_url_leaves_nothing_of_one_interrupted_while_it_published(
     photos: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, container: Any
 ) -> None:
-    def convert(folder: str, shards: int) -> None:
-        options = {"format": container, "val": "20%", "shards": shards, "num_threads": 1}
-        stoker.convert(photos, f"memory://bucket/{folder}", overwrite=True, **convert_options(options))
+    def make(folder: str, shards: int) -> None:
+        options = {"container": container, "val": "20%", "shards": shards, "num_threads": 1}
+        convert(photos, f"memory://bucket/{folder}", overwrite=True, **options)
 
     def interrupted(method: Callable[..., None]) -> Callable[..., None]:
         def call(*args: Any) -> None:
@@ -140,18 +140,18 @@ def test_another_conversion_at_a_url_leaves_nothing_of_one_interrupted_while_it_
 
         return call
 
-    convert("expected", 2)
+    make("expected", 2)
     for at in itertools.count(1):
-        convert("out", 5)
+        make("out", 5)
         calls = at
         with monkeypatch.context() as patch:
             for name in ("move", "remove", "upload", "write"):
                 patch.setattr(Store, name, interrupted(getattr(Store, name)))
             with suppress(KeyboardInterrupt):
-                convert("out", 3)
+                make("out", 3)
         if calls > 0:
             break
-        convert("out", 2)
+        make("out", 2)
         assert stored(memory, "/bucket/out") == stored(memory, "/bucket/expected"), f"call {at}"
         memory.rm("/bucket/out", recursive=True)
     assert at > 20
