@@ -99,7 +99,13 @@ def bucket_boundaries(
         ConfigError: An argument is out of range.
     """
     table = as_lengths(lengths)
-    weights = None if counts is None else _as_counts(counts, len(table))
+    weights = None
+    if counts is not None:
+        weights = np.asarray(counts)
+        wrong = weights.shape != table.shape[:1] or weights.dtype.kind not in "iu"
+        if wrong or weights.min() < 0 or weights.sum() == 0:
+            raise ConfigError(f"counts must be ({len(table)},) integers, at least 0 and not all 0")
+        weights = weights.astype(np.int64)
     whole_number("num_buckets", num_buckets, 1)
     one_of("method", method, get_args(Method))
     columns = table.reshape(len(table), -1)
@@ -158,30 +164,18 @@ def round_up(lengths: Int64, pad_to_multiple_of: int) -> Int64:
     return np.maximum(-(-lengths // pad_to_multiple_of) * pad_to_multiple_of, pad_to_multiple_of)
 
 
-def _as_counts(counts: npt.ArrayLike, size: int) -> Int64:
-    array = np.asarray(counts)
-    if array.shape != (size,) or array.dtype.kind not in "iu" or array.min() < 0 or array.sum() == 0:
-        raise ConfigError(f"counts must be ({size},) integers, at least 0 and not all 0")
-    return array.astype(np.int64)
-
-
 def histogram(lengths: Int64, counts: Int64 | None = None) -> Histogram:
     """Return distinct values of (N,) lengths, and their counts; ``counts``, (N,), weigh the entries."""
+    known: Int64 | None = None
     if lengths.max() > _DENSE_LIMIT:
-        values, inverse = np.unique(lengths, return_inverse=True)
-        return values, _bincount(inverse.astype(np.int64), counts)
-    dense = _bincount(lengths, counts)
-    values = np.flatnonzero(dense)
-    return values, dense[values]
-
-
-def _bincount(lengths: Int64, counts: Int64 | None) -> Int64:
+        known, lengths = np.unique(lengths, return_inverse=True)
     if counts is None:
-        return np.bincount(lengths)
-    # np.bincount(weights=) would sum in float64 and lose counts above 2**53.
-    dense = np.zeros(int(lengths.max()) + 1, np.int64)
-    np.add.at(dense, lengths, counts)
-    return dense
+        dense = np.bincount(lengths)
+    else:  # np.bincount(weights=) would sum in float64 and lose counts above 2**53
+        dense = np.zeros(int(lengths.max()) + 1, np.int64)
+        np.add.at(dense, lengths, counts)
+    values = np.flatnonzero(dense)
+    return values if known is None else known[values], dense[values]
 
 
 def assign_buckets(lengths: npt.ArrayLike, boundaries: Int64) -> Int64:
@@ -276,7 +270,7 @@ def _nested(
     grid = np.zeros((len(axes[0]), len(axes[1])), np.int64)
     np.add.at(grid, (cells[0], cells[1]), 1 if counts is None else counts)
     costs = (_costs(axes[0], cost).astype(np.float64), _costs(axes[1], cost).astype(np.float64))
-    ends, _ = optimal_shapes(costs, grid, num_buckets)
+    ends = optimal_shapes(costs, grid, num_buckets)
     return np.stack([axis[end] for axis, end in zip(axes, ends.T, strict=True)], axis=1)
 
 
@@ -321,38 +315,26 @@ def _next_layer(
         low = split[ends - stride]
         right = ends + stride
         high = np.minimum(ends, np.where(right <= last, split[np.minimum(right, last)], last))
-        best[ends], split[ends] = _segment_minima(previous, costs, cumulative, ends, low=low, high=high)
+        widths = high - low + 1
+        starts = np.cumsum(widths) - widths
+        begins = np.arange(widths.sum()) - np.repeat(starts - low, widths)
+        values = (
+            previous[begins]
+            + np.repeat(costs[ends] * cumulative[ends], widths)
+            - np.repeat(costs[ends], widths) * cumulative[begins]
+        )
+        best[ends] = np.minimum.reduceat(values, starts)
+        hits = np.flatnonzero(values == np.repeat(best[ends], widths))
+        split[ends] = begins[hits[np.searchsorted(hits, starts)]]
         stride //= 2
     return best, split
-
-
-def _segment_minima(
-    previous: npt.NDArray[Number],
-    costs: npt.NDArray[Number],
-    cumulative: Int64,
-    ends: Int64,
-    *,
-    low: Int64,
-    high: Int64,
-) -> tuple[npt.NDArray[Number], Int64]:
-    widths = high - low + 1
-    starts = np.cumsum(widths) - widths
-    begins = np.arange(widths.sum()) - np.repeat(starts - low, widths)
-    values = (
-        previous[begins]
-        + np.repeat(costs[ends] * cumulative[ends], widths)
-        - np.repeat(costs[ends], widths) * cumulative[begins]
-    )
-    minima = np.minimum.reduceat(values, starts)
-    hits = np.flatnonzero(values == np.repeat(minima, widths))
-    return minima, begins[hits[np.searchsorted(hits, starts)]]
 
 
 def optimal_shapes(
     costs: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
     counts: Int64,
     num_buckets: int,
-) -> tuple[Int64, float]:
+) -> Int64:
     """Return nested shapes for two lengths in each sample, at the least total cost."""
     # Each sample belongs to the first shape that it fits. The recurrence of :func:`optimal_boundaries` runs
     # on the grid of distinct lengths: N counts the samples inside a shape, and i runs over the shapes inside
@@ -360,7 +342,9 @@ def optimal_shapes(
     # costs (S1,), counts (S1, S2) int64 -> (K, 2) int64
     inside = counts.cumsum(axis=0).cumsum(axis=1)
     cost = costs[0][:, None] + costs[1][None, :]
-    tight = _tight(inside)
+    # Shapes that no smaller shape can replace: each side is the length of a sample inside.
+    tight = (np.diff(inside, axis=0, prepend=0) > 0) & (np.diff(inside, axis=1, prepend=0) > 0)
+    tight[-1, -1] = True
     best = cost * inside
     splits = []
     for _ in range(num_buckets - 1):
@@ -373,17 +357,7 @@ def optimal_shapes(
         if shape < 0:
             break
         shapes.append(shape)
-    unique = np.unique(shapes)
-    return np.stack(np.unravel_index(unique, inside.shape), axis=1), float(best.flat[-1])
-
-
-def _tight(inside: Int64) -> npt.NDArray[np.bool_]:
-    """Return shapes that no smaller shape can replace: each side is the length of a sample inside."""
-    rows = np.diff(inside, axis=0, prepend=0) > 0
-    columns = np.diff(inside, axis=1, prepend=0) > 0
-    tight = rows & columns
-    tight[-1, -1] = True
-    return tight
+    return np.stack(np.unravel_index(np.unique(shapes), inside.shape), axis=1)
 
 
 def _next_nested(

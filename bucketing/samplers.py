@@ -29,6 +29,9 @@ Balance = Literal["tokens", "attention"]
 
 _RECORDED = {"pad_to_multiple_of": "multiple_of"}  # the names in fingerprints, which states hold
 
+_COUNTS = ("batch_size", "window", "pad_to_multiple_of", "max_tokens", "batch_multiple", "max_batch_size")
+"""Attributes that are integers from 1, or None."""
+
 _History = tuple[tuple[int, int], ...]
 
 
@@ -71,6 +74,8 @@ class BatchSampler(ABC):
         for spec in fields(self):
             if isinstance(value := getattr(self, spec.name), np.integer):
                 object.__setattr__(self, spec.name, int(value))  # the fingerprint holds repr(value)
+            if spec.name in _COUNTS:
+                optional_number(spec.name, value, 1)
         check_seed(self.seed, 0)
         whole_number("world_size", self.world_size, 1)
         one_of("membership", self.membership, get_args(Membership))
@@ -152,10 +157,7 @@ class BatchSampler(ABC):
         return rows
 
     def cut_by_bucket(self, draw: Draw, bucket: npt.NDArray[np.uint16], batch_sizes: Int64) -> Groups:
-        """Return groups of single buckets, from the bucket of each sample and the full batch of each bucket.
-
-        The samples that do not fill a batch of their bucket move on to the next one.
-        """
+        """Return groups of single buckets; samples that fill no batch of theirs move on to the next one."""
         # bucket (N,), batch_sizes (K,)
         buckets = bucket[draw.rows]
         counts = np.bincount(buckets, minlength=len(batch_sizes))
@@ -227,12 +229,6 @@ class BatchSampler(ABC):
         return self.plan(epoch, (*history, (world_size, step))), 0
 
 
-def _check_counts(sampler: BatchSampler, *names: str) -> None:
-    """Check attributes that are integers from 1, or None."""
-    for name in names:
-        optional_number(name, getattr(sampler, name), 1)
-
-
 class _BoundedSampler(BatchSampler):
     """A sampler with ``boundaries`` of lengths, (K,) or (K, D) int64."""
 
@@ -272,7 +268,6 @@ class FixedBucketSampler(_BoundedSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_counts(self, "batch_size", "pad_to_multiple_of")
         one_of("pad_to", self.pad_to, ("bucket", "batch"))
         if self.ratio < 0:
             raise ConfigError(f"ratio must be at least 0, found {self.ratio}")
@@ -324,10 +319,6 @@ class SortedBucketSampler(BatchSampler):
     window: int | None = field(default=100, kw_only=True)
     pad_to_multiple_of: int = field(default=1, kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_counts(self, "batch_size", "window", "pad_to_multiple_of")
-
     @property
     def rule(self) -> str:
         """The rule for samples with several lengths."""
@@ -378,7 +369,6 @@ class TokenBudgetSampler(_BoundedSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_counts(self, "max_tokens", "window", "batch_multiple", "max_batch_size", "pad_to_multiple_of")
         if self.boundaries is not None and (self.window is not None or self.pad_to_multiple_of != 1):
             raise ConfigError(
                 "window and pad_to_multiple_of have no effect beside boundaries",

@@ -61,13 +61,10 @@ class StreamingPacker:
     ) -> None:
         one_of("too_long", too_long, get_args(TooLong))
         self._capacity = whole_number("capacity", capacity, 1)
-        self._buffer_size = whole_number("buffer_size", buffer_size, 1)
-        self._max_sequences = optional_number("max_sequences", max_sequences, 1)
-        self._too_long = too_long
-        self._options = {
+        self._options: dict[str, Any] = {
             "capacity": self._capacity,
-            "buffer_size": self._buffer_size,
-            "max_sequences": self._max_sequences,
+            "buffer_size": whole_number("buffer_size", buffer_size, 1),
+            "max_sequences": optional_number("max_sequences", max_sequences, 1),
             "too_long": too_long,
         }
         self._buffer: list[tuple[int, int, int]] = []
@@ -82,16 +79,17 @@ class StreamingPacker:
         Raises:
             ConfigError: The sequence is empty or too long.
         """
-        if length < 1 or (length > self._capacity and self._too_long == "error"):
+        too_long = self._options["too_long"]
+        if length < 1 or (length > self._capacity and too_long == "error"):
             raise ConfigError(
                 f"row {row} has {length} tokens; a packed row takes 1 to {self._capacity}",
                 hint='Leave out empty sequences; for long ones use too_long="truncate" or "split".',
             )
         leaving: list[PackedRow] = []
-        end = length if self._too_long == "split" else min(length, self._capacity)
+        end = length if too_long == "split" else min(length, self._capacity)
         for begin in range(0, end, self._capacity):
             self._buffer.append((row, begin, min(end - begin, self._capacity)))
-            if len(self._buffer) == self._buffer_size:
+            if len(self._buffer) == self._options["buffer_size"]:
                 leaving += self._emit(everything=False)
         return leaving
 
@@ -107,7 +105,7 @@ class StreamingPacker:
 
     def _emit(self, *, everything: bool) -> list[PackedRow]:
         held = np.array(self._buffer, np.int64)
-        plan = pack(held[:, 2], self._capacity, max_sequences=self._max_sequences)
+        plan = pack(held[:, 2], self._capacity, max_sequences=self._options["max_sequences"])
         fullest_first = np.argsort(-plan.filled, kind="stable").tolist()
         leaving = fullest_first if everything else fullest_first[: -(-len(plan) // 2)]
         taken = [plan.rows[plan.pieces(packed_row)] for packed_row in leaving]

@@ -54,7 +54,12 @@ def fit_mask(
     if mask is None:
         return None
     if isinstance(mask, MaskTokens):
-        return mask.with_tokenizer(_word_parts(dataset)) if mask.needs_tokenizer else mask
+        if not mask.needs_tokenizer:
+            return mask
+        if dataset.manifest.options.get("tokenizer_digest"):
+            return mask.with_tokenizer(WordParts(*read_word_parts(dataset.datasets[0].tokenizer_file())))
+        special = tuple(range(ByteTokenizer.pad_id, ByteTokenizer.vocab_size))
+        return mask.with_tokenizer(WordParts(special, None))
     if not isinstance(mask, SpanCorruption):
         raise ConfigError(
             f"mask must be a MaskTokens or a SpanCorruption of stoker.bucketing, found {mask!r}",
@@ -72,12 +77,6 @@ def fit_mask(
             hint="Pack whole documents, or split them at the conversion.",
         )
     return replace(mask, special_tokens=special_tokens_of(dataset)) if mask.special_tokens is None else mask
-
-
-def _word_parts(dataset: SampleSource) -> WordParts:
-    if dataset.manifest.options.get("tokenizer_digest"):
-        return WordParts(*read_word_parts(dataset.datasets[0].tokenizer_file()))
-    return WordParts(tuple(range(ByteTokenizer.pad_id, ByteTokenizer.vocab_size)), None)
 
 
 @dataclass(frozen=True)
@@ -107,10 +106,11 @@ def default_batchify(
 
         return StreamWindows()
     shared: dict[str, Any] = {"value": reader.pad_id, "labels": labels}
-    packs = planner.batching.pack is not None
-    if packs:
+    kind: type[Pad | Pack] = Pad
+    usual: tuple[Output, ...] = _PADDED
+    if planner.batching.pack is not None:
+        kind, usual = Pack, _PACKED
         shared["max_sequences"] = planner.max_sequences
-    usual: tuple[Output, ...] = _PACKED if packs else _PADDED
     if isinstance(mask, MaskTokens):
         usual = (*usual, "labels")
     functions = []
@@ -119,10 +119,11 @@ def default_batchify(
         if isinstance(mask, SpanCorruption):
             if field == "targets":
                 only: tuple[Output, ...] = ("labels",) if columns is None or "labels" in columns else ()
-                functions.append((field, _function(packs, only, "", {**shared, "labels": "seq2seq"})))
+                functions.append((field, kind(outputs=only, **{**shared, "labels": "seq2seq"})))
                 usual = ()
             outputs = [name for name in outputs if name != "labels"]
-        functions.append((field, _function(packs, usual if columns is None else outputs, prefix, shared)))
+        chosen = usual if columns is None else outputs
+        functions.append((field, kind(outputs=chosen, prefix=prefix, **shared)))
     return _FieldFunctions(tuple(functions)) if len(functions) > 1 else functions[0][1]
 
 
@@ -132,10 +133,6 @@ def _pads_of_fields(batchify: Batchify, fields: tuple[str, ...]) -> list[Pad] | 
     pads = [function for _, function in functions if type(function) is Pad and function.takes_padded]
     same = tuple(field for field, _ in functions) == fields and len(pads) == len(functions)
     return pads if same and len({pad.value for pad in pads}) == 1 else None
-
-
-def _function(packs: bool, outputs: Sequence[Output], prefix: str, shared: dict[str, Any]) -> Pad | Pack:
-    return (Pack if packs else Pad)(outputs=outputs, prefix=prefix, **shared)
 
 
 def _made_fields(fields: Sequence[str], mask: Mask | None) -> list[tuple[str, str]]:
