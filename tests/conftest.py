@@ -84,7 +84,7 @@ def warm_torch(_cache_of_tests: None) -> Iterator[WarmPython]:
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that fail are tried again at once; no option sets the pause."""
-    monkeypatch.setattr("stoker.formats.remote.retry._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("stoker.formats.remote.store._FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture

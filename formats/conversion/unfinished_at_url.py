@@ -84,8 +84,9 @@ class UnfinishedAtUrl(Unfinished):
         self._store.remove(_PLAN)
 
     def _remove_half_published(self) -> None:
-        state = self._store.child(STATE_NAME)
-        names = [file.name for file in state.files()]
+        state, names = self._store.child(STATE_NAME), []
+        with suppress(FileNotFoundError):  # there is no such bucket: the first write reports it
+            names = [file.name for file in state.files()]
         for ending in (_RETIRED, f".{MANIFEST_NAME}"):
             for name in names:
                 dataset = self._store.child(name.removesuffix(ending))

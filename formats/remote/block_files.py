@@ -30,7 +30,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError, WriteError
 from stoker.log import EventLog
 
-from .retry import StoppedError
+from .store import StoppedError
 
 Blocks = npt.NDArray[np.int64]
 

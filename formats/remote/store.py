@@ -7,25 +7,41 @@ tools.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import random
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import count
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from stoker.errors import MissingDependencyError, SourceError, StorageError, install_hint
+from stoker.log import EventLog
 from stoker.urls import is_url, without_credentials
 
 from ..threads import thread_map
-from .retry import BodyCutShortError, Retrier, StoppedError, hint_for
 
 T = TypeVar("T")
+
+_LOG = EventLog("storage")
+_SLOW = 10.0  # seconds: a request of 8 MiB at 7 Mbit/s
+_TRIES = 6
+_PATIENT_TRIES = 10  # their pauses take 51 seconds in all, in which a server can restart
+_FIRST_PAUSE = 0.1  # seconds; each pause is twice the one before, plus or minus a half
+_PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
+# HTTP statuses of a server that is too busy: another try may succeed, as with no other 4xx.
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})
+# The server, or the network to it, is gone. s3fs raises EBUSY where the server wants fewer requests.
+_LOST = "EBUSY ECONNABORTED ECONNREFUSED ECONNRESET EHOSTUNREACH ENETDOWN ENETUNREACH EPIPE"
+_NETWORK_ERRORS = frozenset(getattr(errno, name) for name in _LOST.split())
 
 _CONCURRENT = 32
 _DEEPEST = 64  # levels of folders; a server with one page for all addresses has folders without end
@@ -35,6 +51,20 @@ _WEB = ("http://", "https://")
 _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 30.0
 _POLL = 0.2  # seconds between two checks whether a read has been stopped
+_counted = [0]
+
+
+def retries() -> int:
+    """Return how often this process has tried a request again."""
+    return _counted[0]
+
+
+class StoppedError(Exception):
+    """The caller has been stopped and needs no result."""
+
+
+class BodyCutShortError(OSError):
+    """The answer has fewer bytes than requested."""
 
 
 class StoredFile(NamedTuple):
@@ -51,7 +81,7 @@ class Store:
     def __init__(self, url: str | os.PathLike[str], stop: threading.Event | None = None) -> None:
         self.url = os.fspath(url).rstrip("/")
         self._stop = stop or threading.Event()
-        self._retrier = Retrier(self._stop)
+        self._has_answered = False
         self._fs, root = _file_system(self.url)
         self._root = str(root).rstrip("/")
         protocol = self._fs.protocol
@@ -232,13 +262,90 @@ class Store:
     def _try(self, name: str, what: str, action: Callable[[], T]) -> T:
         path = self.at(name) if name else self.url
         try:
-            return self._retrier.call(action, f"{path}: being {what}")
+            return self._retried(action, f"{path}: being {what}")
         except (FileNotFoundError, StoppedError):
             raise
         except Exception as error:  # each storage raises other errors
             raise StorageError(
                 f"cannot be {what}: {str(error) or type(error).__name__}", path=path, hint=hint_for(error)
             ) from (error if without_credentials(self.url) == self.url else None)
+
+    def _retried(self, action: Callable[[], T], what: str) -> T:
+        """Return the result of ``action``, or raise the error of its last try; the log names it ``what``."""
+        pause = _FIRST_PAUSE
+        for tries in count(1):
+            if self._stop.is_set():
+                raise StoppedError
+            began = perf_counter()
+            try:
+                result = action()
+            except StoppedError:
+                raise
+            except Exception as error:  # each storage raises other errors
+                most = self._most_tries(error)
+                if not _is_transient(error) or tries >= most:
+                    raise
+                reason = str(error) or type(error).__name__
+                _counted[0] += 1
+                _LOG.warning("retry", f"{what} failed ({reason}); try {tries + 1} of {most} follows")
+            else:
+                self._has_answered = True
+                if (seconds := perf_counter() - began) > _SLOW:
+                    _LOG.warning("slow", f"{what} took {seconds:.0f} s")
+                return result
+            self._stop.wait(pause * (0.5 + random.random()))  # noqa: S311 - so that many readers do not retry at once
+            pause *= 2
+        raise AssertionError("the last try returns or raises")
+
+    def _most_tries(self, error: Exception) -> int:
+        """Return the number of tries: more if the server itself reports the error, or has answered before."""
+        is_reported = isinstance(getattr(error, "status", None), int)
+        is_lost = self._has_answered and getattr(error, "errno", None) in _NETWORK_ERRORS
+        return _PATIENT_TRIES if is_reported or is_lost else _TRIES
+
+
+def _is_transient(error: Exception) -> bool:
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and 400 <= status < 500:
+        return status in _TRANSIENT_STATUSES
+    return not isinstance(error, _PERMANENT)
+
+
+# Hints, with the HTTP statuses, numbers of ``errno`` (all below 200) and ends of names of classes that they
+# explain.
+_HINTS: dict[str, tuple[int | str, ...]] = {
+    "Check the credentials that fsspec finds for this storage, and what they allow.": (
+        (401, 403, "PermissionError", "CredentialsError")
+    ),
+    "The server asks for fewer requests: try again later, or with fewer threads and ranks.": (
+        (429, 503, errno.EBUSY)
+    ),
+    "The server reports an internal error: try again later.": tuple(range(500, 600)),
+    "If it happens again, the file has changed, and is shorter than the manifest of the dataset says: "
+    "open the dataset again, or make it again.": (416, "BodyCutShortError"),
+    "The connection was cut while an answer arrived: check the network and proxies between.": (
+        *(errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE),
+        *("ClientPayloadError", "IncompleteRead", "IncompleteReadError"),
+    ),
+    "The server did not answer in time: check the network, or the time limits in fsspec's configuration.": (
+        ("TimeoutError",)
+    ),
+    "Check the address, and whether the server runs and can be reached from this machine.": (
+        *(errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
+        *("ClientConnectorError", "EndpointConnectionError", "gaierror"),
+    ),
+}
+
+
+def hint_for(error: Exception) -> str:
+    """Return what to do about an error that a storage's package raised."""
+    numbers = {getattr(error, "status", None), getattr(error, "errno", None)}
+    classes = [base.__name__ for base in type(error).__mro__]
+    for hint, signs in _HINTS.items():
+        endings = tuple(sign for sign in signs if isinstance(sign, str))
+        if numbers.intersection(signs) or any(name.endswith(endings) for name in classes if endings):
+            return hint
+    return "Check the address, whether it can be reached from this machine, and that you have access to it."
 
 
 def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:

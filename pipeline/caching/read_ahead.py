@@ -32,7 +32,7 @@ from stoker.formats.remote.cached_dataset import (
     Ranges,
     cache_errors,
 )
-from stoker.formats.remote.retry import StoppedError, retries
+from stoker.formats.remote.store import StoppedError, retries
 from stoker.log import EventLog
 from stoker.processes import Cleanup
 

@@ -20,7 +20,7 @@ import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import DatasetError, StorageError
 from stoker.formats.in_place import shards as external_index
-from stoker.formats.remote import retry
+from stoker.formats.remote import store as retry
 from stoker.formats.remote.stage import stage
 from stoker.formats.sources.source_reader import read_source_file
 

@@ -10,24 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from stoker import errors
-from stoker.errors import (
-    CheckpointError,
-    ConfigError,
-    CorruptRecordError,
-    DatasetError,
-    DecodeError,
-    EngineError,
-    ImageTooLargeError,
-    LoaderClosedError,
-    LockedError,
-    MissingDependencyError,
-    SampleError,
-    SourceError,
-    StaleIndexError,
-    StokerError,
-    StorageError,
-    WriteError,
-)
+from stoker.errors import StokerError, StorageError
 
 ALL = [getattr(errors, name) for name in errors.__all__]
 
@@ -35,21 +18,21 @@ ALL = [getattr(errors, name) for name in errors.__all__]
 @pytest.mark.parametrize(
     ("error", "base"),
     [
-        (ConfigError, ValueError),
-        (MissingDependencyError, ImportError),
-        (DatasetError, ValueError),
-        (StaleIndexError, DatasetError),
-        (SourceError, ValueError),
-        (LockedError, BlockingIOError),
-        (WriteError, OSError),
-        (StorageError, OSError),
-        (SampleError, ValueError),
-        (CorruptRecordError, SampleError),
-        (DecodeError, SampleError),
-        (ImageTooLargeError, DecodeError),
-        (EngineError, RuntimeError),
-        (CheckpointError, ValueError),
-        (LoaderClosedError, RuntimeError),
+        (errors.ConfigError, ValueError),
+        (errors.MissingDependencyError, ImportError),
+        (errors.DatasetError, ValueError),
+        (errors.StaleIndexError, errors.DatasetError),
+        (errors.SourceError, ValueError),
+        (errors.LockedError, BlockingIOError),
+        (errors.WriteError, OSError),
+        (errors.StorageError, OSError),
+        (errors.SampleError, ValueError),
+        (errors.CorruptRecordError, errors.SampleError),
+        (errors.DecodeError, errors.SampleError),
+        (errors.ImageTooLargeError, errors.DecodeError),
+        (errors.EngineError, RuntimeError),
+        (errors.CheckpointError, ValueError),
+        (errors.LoaderClosedError, RuntimeError),
     ],
 )
 def test_an_error_is_caught_as_its_base(error: type[StokerError], base: type[Exception]) -> None:
