@@ -85,15 +85,7 @@ class Actor:
 
 @dataclass
 class RayStandIn:
-    """A cluster whose machines have these cores.
-
-    Attributes:
-        cores: Cores of each machine, by its number in hexadecimal digits.
-        before_wait: Called before each wait, to kill actors, lose machines and add others.
-        actors: All actors that were made.
-        assigned: Cores of the latest actor of each machine.
-        is_lost: Whether the whole cluster is gone.
-    """
+    """A cluster whose machines have these cores."""
 
     cores: dict[str, int]
     before_wait: Callable[[RayStandIn], None] = lambda _: None
@@ -199,16 +191,12 @@ def assert_same(found: list[Any], expected: list[Any]) -> None:
 
 
 class RayTasks:
-    """A stand-in for Ray that runs each task at once, on copies of its arguments.
-
-    Attributes:
-        lost: Number of tasks that end before the worker of the next task dies and stays dead.
-    """
+    """A stand-in for Ray that runs each task at once, on copies of its arguments."""
 
     exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
 
     def __init__(self, lost: int = 1000) -> None:
-        self.lost = lost
+        self.lost = lost  # tasks that end before the worker of the next one dies
         self.ended: dict[object, Any] = {}
         self.shared: dict[object, bytes] = {}
 

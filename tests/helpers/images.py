@@ -129,11 +129,7 @@ def all_images(dataset: Any, **options: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def decode_in_cpp(data: bytes, max_pixels: int = 10**6) -> np.ndarray[Any, Any]:
-    """Returns the (H, W, 3) uint8 pixels that the C++ module decodes.
-
-    Raises:
-        ValueError: The C++ module does not decode it.
-    """
+    """Returns the (H, W, 3) uint8 pixels that the C++ module decodes."""
     pixels, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", max_pixels)
     return np.frombuffer(pixels, np.uint8).reshape(height, width, 3)
 

@@ -10,11 +10,7 @@ import stoker
 
 
 class StateRecord(keras.callbacks.Callback):  # type: ignore[misc]  # keras is optional
-    """Records the state of the loader after each step; stops the training after ``stop`` steps.
-
-    Attributes:
-        states: The epoch of each state, and its samples of this epoch so far.
-    """
+    """Records the state of the loader after each step; stops the training after ``stop`` steps."""
 
     def __init__(self, loader: stoker.ImageLoader, stop: int = -1) -> None:
         super().__init__()

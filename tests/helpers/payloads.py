@@ -225,17 +225,7 @@ def png(
     interlaced: bool = False,
     split: int = 1 << 30,
 ) -> bytes:
-    """A PNG of smooth noise.
-
-    Args:
-        seed: Decides the pixels and filters.
-        height: Pixels.
-        width: Likewise.
-        color: Colour type: 0 grey, 2 RGB, 3 palette, 4 grey with alpha, 6 RGB with alpha.
-        bits: Bits of a sample.
-        interlaced: Whether it is stored in the seven passes of Adam7.
-        split: Bytes of an IDAT chunk.
-    """
+    """A PNG of smooth noise."""
     random = np.random.default_rng(seed)
     shape = (height, width, SAMPLES[color])
     levels = random.integers(0, 1 << bits, shape) // 8 + np.indices(shape).sum(axis=0) * 3
@@ -299,17 +289,7 @@ WEBP_KINDS: dict[str, dict[str, Any]] = {
 def webp(
     seed: int, height: int, width: int, *, channels: int = 3, frames: int = 1, free: int = 0, **options: Any
 ) -> bytes:
-    """A WebP of smooth noise.
-
-    Args:
-        seed: Decides the pixels.
-        height: Pixels.
-        width: Likewise.
-        channels: 3 RGB, 4 with alpha.
-        frames: Images of an animation; 1 is none.
-        free: Transparent pixels at the left and the top, which an animation does not store.
-        options: Of Pillow's encoder, and ``exif``.
-    """
+    """A WebP of smooth noise; ``free`` pixels at the left and the top are transparent, and not stored."""
     random = np.random.default_rng(seed)
     grid = np.indices((height, width)).sum(axis=0)[..., np.newaxis]
     images = []

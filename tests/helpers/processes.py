@@ -55,14 +55,7 @@ for dtype, layout, params in batches:
 
 
 def digests_at_level(level: str, path: Path, samples: Samples, batches: Sequence[BatchForm]) -> list[str]:
-    """Returns a digest of the images of each batch of the samples in a file.
-
-    Args:
-        level: The instruction set: "plain", "avx2" or "avx512". A machine without it takes a lower one.
-        path: The file with the payloads.
-        samples: The samples.
-        batches: Dtype, layout and parameters of each batch.
-    """
+    """Returns a digest of the images of each batch of the samples in a file."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         input=pickle.dumps((str(path), path.stat().st_size, samples, list(batches))),
@@ -130,12 +123,7 @@ def die() -> None:
 
 
 class DiskFault:
-    """A fault in the n-th call that changes the disk, or in the n-th call of one kind.
-
-    Attributes:
-        counts: Number of calls so far, by kind.
-        hit: Whether the fault has happened.
-    """
+    """A fault in the n-th call that changes the disk, or in the n-th call of one kind."""
 
     def __init__(self, number: int, fault: Callable[[], Any], kind: str | None = None) -> None:
         self.counts: Counter[str] = Counter()

@@ -155,13 +155,7 @@ OF_ONE_SAMPLE = [
 
 
 class StepCase(NamedTuple):
-    """A step, and how far the engines may be from the reference, in levels.
-
-    Attributes:
-        step: The step; it leaves the second of three samples alone, and changes the first.
-        native: Largest difference of the C++ engine, 0 or 1.
-        dali: Largest and mean difference of DALI; None where it lacks the step.
-    """
+    """A step, and how far the engines may be from the reference, in levels."""
 
     step: Step
     native: int

@@ -102,12 +102,7 @@ _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
-    """One block of code between fences.
-
-    Attributes:
-        language: The word after the fence, such as "python" or "shell".
-        code: The lines between the fences.
-    """
+    """One block of code between fences."""
 
     language: str
     code: str

@@ -62,16 +62,7 @@ class WarmPython:
         environment: Mapping[str, str] | None = None,
         strict: bool = False,
     ) -> Run:
-        """Starts a program.
-
-        Args:
-            program: A file, or code.
-            *arguments: The rest of ``sys.argv``.
-            folder: The folder in which it runs.
-            paths: Folders from which it can import, before those of the environment.
-            environment: Environment variables besides those of this process.
-            strict: Whether each warning is an error.
-        """
+        """Starts a program."""
         self._started += 1
         streams = [self._folder / f"{self._started}.{name}" for name in ("out", "err")]
         before = [str(path) for path in paths]

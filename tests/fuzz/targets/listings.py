@@ -10,6 +10,8 @@ from helpers.datasets import jpeg
 from stoker.formats.dataset.annotations import from_columns
 from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.sources.listing import Listing
+from stoker.formats.sources.registry import find_format, list_source
+from stoker.formats.sources.source import Source
 
 IMAGES = ("a.jpg", "b.jpg")
 
@@ -21,14 +23,14 @@ def write_images(folder: Path) -> None:
         (folder / name).write_bytes(jpeg(seed))
 
 
-def check_listing(listing: Listing, what: str = "", expected: int = 0) -> bool:
-    """Check columns, boxes and labels; return whether there is an object.
+def list_as(format_name: str, path: Path) -> Listing:
+    """List a source as one of this format."""
+    source = Source(path)
+    return list_source(source, find_format(source, format_name))
 
-    Args:
-        listing: The listing.
-        what: What the reports of skipped objects call one.
-        expected: Objects of the source; the listing must list or skip each.
-    """
+
+def check_listing(listing: Listing, what: str = "", expected: int = 0) -> bool:
+    """Check columns, boxes and labels; return whether there is an object."""
     assert all(isinstance(name, str) for name in listing.classes)
     assert listing.objects is not None
     for column in [listing.keys, *listing.columns.values(), *listing.objects.columns.values()]:

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from mutations import replace_words
-from targets.listings import check_listing, write_images
-
-from stoker.formats.sources.registry import find_format, list_source
-from stoker.formats.sources.source import Source
+from targets.listings import check_listing, list_as, write_images
 
 _BOXES = b"ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf,IsInside\na,/m/01,0.1,0.5,0.2,0.6,1,0\n"
 _WORDS = (b"0.5", b"1", b"ImageID", b",", b"\n", b"/", b"a", b"XMin")
@@ -24,7 +21,6 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
 
     def attack(rng: np.random.Generator) -> bool:
         (folder / "boxes.csv").write_bytes(replace_words(_BOXES, _WORDS, _OTHERS, rng))
-        source = Source(folder / "boxes.csv")
-        return check_listing(list_source(source, find_format(source, "open_images")))
+        return check_listing(list_as("open_images", folder / "boxes.csv"))
 
     return attack

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from mutations import replace_words
-from targets.listings import IMAGES, check_listing, write_images
-
-from stoker.formats.sources.registry import find_format, list_source
-from stoker.formats.sources.source import Source
+from targets.listings import IMAGES, check_listing, list_as, write_images
 
 _OBJECT = """<object><name>{}</name><difficult>0</difficult><truncated>1</truncated>
 <bndbox><xmin>2</xmin><ymin>3.5</ymin><xmax>9</xmax><ymax>11</ymax></bndbox></object>"""
@@ -30,8 +27,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
 
     def attack(rng: np.random.Generator) -> bool:
         (annotations / "a.xml").write_bytes(replace_words(_XML, _WORDS, _OTHERS, rng))
-        source = Source(scratch)
-        listing = list_source(source, find_format(source, "voc"))
+        listing = list_as("voc", scratch)
         return check_listing(listing) and not any("a.xml" in str(skip) for skip in listing.skipped)
 
     return attack

@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 from mutations import as_text, mutate, mutate_document, pick
-from targets.listings import check_listing, write_images
-
-from stoker.formats.sources.registry import find_format, list_source
-from stoker.formats.sources.source import Source
+from targets.listings import check_listing, list_as, write_images
 
 _DOCUMENT: dict[str, Any] = {
     "path": ".",
@@ -54,8 +51,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
         (scratch / "data.yaml").write_bytes(mutate(text, rng) if damaged == 0 else text)
         labels = mutate(_LABELS, rng) if damaged else _LABELS
         (scratch / "labels" / "a.txt").write_bytes(labels)
-        source = Source(scratch / "data.yaml" if rng.random() < 0.2 else scratch)
-        listing = list_source(source, find_format(source, "yolo"))
+        listing = list_as("yolo", scratch / "data.yaml" if rng.random() < 0.2 else scratch)
         try:
             lines = sum(bool(line.strip()) for line in labels.decode("utf-8-sig").splitlines())
         except UnicodeDecodeError:

@@ -141,11 +141,8 @@ def samples_and_params(
 def decoded(
     data: bytes, codec: Codec, pool: _native.Pool, rng: np.random.Generator, path: Path
 ) -> ImageHeader | None:
-    """Decode an input in C++, alone and in a batch, and compare it with Pillow's pixels.
-
-    Returns:
-        Its header; None if it is refused. A module without a decoder of the codec reads the header only.
-    """
+    """Decode an input in C++ and compare it with Pillow's pixels; return its header unless it is refused."""
+    # A module without a decoder of the codec reads the header only.
     try:
         header = read_header(data)
     except StokerError:

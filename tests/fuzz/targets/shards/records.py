@@ -9,11 +9,10 @@ import numpy as np
 from helpers.datasets import jpeg, wrap
 from mutations import mutate, pick
 
-from stoker.formats.containers.container import Record, find_container
+from stoker.errors import StokerError
+from stoker.formats.containers.container import Container, Record, find_container
 from stoker.formats.containers.external import image_header
-from stoker.formats.containers.image_record import FeatureNames
-
-_NAMES = FeatureNames()
+from stoker.formats.containers.image_record import FeatureNames, LeftOutError
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
@@ -25,11 +24,20 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
         name, message = pick(corpus, rng)
         data = mutate(message, rng, edits=3)
         record = Record(0, b"key", 0, len(data), memoryview(data))
-        sample = find_container(name).parse_image(record, _NAMES)
-        header, _ = image_header(record, sample)
-        begin, size = sample.payload
-        assert 0 <= begin <= begin + size <= len(data)
-        assert min(header.height, header.width) > 0
-        return True
+        return has_image(find_container(name), record, len(data))
 
     return attack
+
+
+def has_image(container: Container, record: Record, size: int) -> bool:
+    """Check the bounds of a record of a file of ``size`` bytes; return whether it has an image."""
+    assert record.offset >= 0
+    assert record.pieces > 1 or record.offset + record.length <= size
+    try:
+        sample = container.parse_image(record, container.feature_names or FeatureNames())
+        header, _ = image_header(record, sample)
+    except (StokerError, LeftOutError):
+        return False
+    begin, length = sample.payload
+    assert 0 <= begin <= begin + length <= record.length
+    return min(header.height, header.width) > 0

@@ -11,12 +11,10 @@ import numpy as np
 from helpers.datasets import jpeg
 from helpers.shards import member, with_checksum, write_members
 from mutations import mutate, pick
+from targets.shards.records import has_image
 
 from stoker.errors import StokerError
-from stoker.formats.containers.container import Record
-from stoker.formats.containers.external import image_header
-from stoker.formats.containers.image_record import LeftOutError
-from stoker.formats.containers.webdataset import TAR_NAMES, WEBDATASET
+from stoker.formats.containers.webdataset import WEBDATASET
 from stoker.formats.conversion.convert import convert
 
 _BLOCK = 512
@@ -34,7 +32,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
             convert(file, target, overwrite=True, num_threads=1)
         assert {path for path in scratch.rglob("*") if target not in path.parents} <= expected
         assert not list(scratch.parent.glob("*escaped*"))
-        return sum(_is_image(record, file.stat().st_size) for record in WEBDATASET.scan(file)) > 0
+        return sum(has_image(WEBDATASET, record, file.stat().st_size) for record in WEBDATASET.scan(file)) > 0
 
     return attack
 
@@ -56,15 +54,3 @@ def _damage(data: bytes, rng: np.random.Generator) -> bytes:
     if rng.random() < 0.8:
         block = bytearray(with_checksum(block))
     return data[:at] + bytes(block) + data[at + _BLOCK :]
-
-
-def _is_image(record: Record, size: int) -> bool:
-    assert 0 <= record.offset <= record.offset + record.length <= size
-    try:
-        sample = WEBDATASET.parse_image(record, TAR_NAMES)
-        header, _ = image_header(record, sample)
-    except (StokerError, LeftOutError):
-        return False
-    begin, length = sample.payload
-    assert 0 <= begin <= begin + length <= record.length
-    return min(header.height, header.width) > 0

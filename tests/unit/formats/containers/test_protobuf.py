@@ -22,20 +22,9 @@ from stoker.formats.containers.protobuf import (
 from stoker.formats.containers.tfrecord import wrap_image
 
 
-@pytest.mark.parametrize(
-    ("value", "encoded"),
-    [
-        (0, b"\x00"),
-        (1, b"\x01"),
-        (127, b"\x7f"),
-        (150, b"\x96\x01"),  # the guide's own example
-        ((1 << 64) - 1, b"\xff" * 9 + b"\x01"),
-        (-1, b"\xff" * 9 + b"\x01"),
-    ],
-)
-def test_a_varint_is_encoded_and_read_back(value: int, encoded: bytes) -> None:
-    assert varint(value) == encoded
-    assert read_varint(memoryview(encoded), 0, len(encoded)) == (value & (1 << 64) - 1, len(encoded))
+def test_a_varint_has_the_bytes_of_the_format() -> None:
+    assert varint(150) == b"\x96\x01"  # the guide's own example
+    assert varint(-1) == varint((1 << 64) - 1) == b"\xff" * 9 + b"\x01"
 
 
 @pytest.mark.parametrize(
@@ -88,34 +77,21 @@ def test_a_small_example_has_the_bytes_of_the_format() -> None:
     assert encode_example({"a": [1], "b": b"x"}) == encode_example({"b": b"x", "a": [1]})
 
 
-def test_features_of_every_type_are_read_back() -> None:
-    features = {"i": [0, -1, 2**63 - 1, -(2**63)], "f": [1.5, -0.25], "b": b"xyz", "none": []}
-    message, _ = encode_example(features)
-    parsed = parse_example(message)
-    span = parsed.pop("b")[0]
-    assert isinstance(span, Span)
-    assert message[span.offset : span.offset + span.length] == b"xyz"
-    assert parsed == {"i": features["i"], "f": features["f"], "none": []}
-
-
-def test_the_payload_lies_between_prefix_and_suffix() -> None:
-    payload = b"\xff\xd8" + bytes(1000)
-    prefix, suffix = wrap_image(
-        ImageRecord("c/ä.jpg", len(payload), "JPEG", 7, 9, labels=(5,), classes=tuple("abcdef"))
-    )
-    parsed = parse_example(prefix + payload + suffix)
-    assert parsed["image/encoded"] == [Span(len(prefix), len(payload))]
+def test_the_features_of_an_image_have_the_names_of_imagenet_in_sorted_order() -> None:
+    image = ImageRecord("c/ä.jpg", 1000, "JPEG", 7, 9, labels=(5,), classes=tuple("abcdef"))
+    prefix, suffix = wrap_image(image)
+    parsed = parse_example(prefix + bytes(1000) + suffix)
+    assert parsed.pop("image/encoded") == [Span(len(prefix), 1000)]
     assert {name: value for name, value in parsed.items() if isinstance(value[0], int)} == {
         "image/channels": [3],
         "image/class/label": [5],
         "image/height": [7],
         "image/width": [9],
     }
-    assert sorted(parsed) == list(parsed), "features are sorted by name"
+    assert sorted(parsed) == list(parsed)
     assert "image/orientation" not in parsed
-    parsed = parse_example(b"".join(wrap_image(ImageRecord("k", 0, "JPEG", 7, 9, orientation=6))))
-    assert parsed["image/orientation"] == [6]
-    assert "image/class/label" not in parsed
+    turned = parse_example(b"".join(wrap_image(ImageRecord("k", 0, "JPEG", 7, 9, orientation=6))))
+    assert (turned["image/orientation"], "image/class/label" in turned) == ([6], False)
 
 
 def test_unpacked_integers_and_floats_are_read() -> None:

@@ -46,7 +46,9 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_records_are_read_in_the_order_in_which_they_were_written(tmp_path: Path, container: str) -> None:
+def test_records_are_read_in_their_order_and_the_written_shard_describes_them(
+    tmp_path: Path, container: str
+) -> None:
     rng = np.random.default_rng(0)
     payloads = [rng.bytes(SIZES[i % len(SIZES)]) for i in range(700)]
     shard = write(tmp_path, container, payloads)
@@ -54,20 +56,15 @@ def test_records_are_read_in_the_order_in_which_they_were_written(tmp_path: Path
     assert [bytes(record.view) for record in records] == [b"<" + payload + b">>" for payload in payloads]
     assert [record.number for record in records] == list(range(700))
     assert [record.offset + len(b"<") for record in records] == shard.offset.tolist()
-
-
-def test_the_written_shard_describes_its_files(tmp_path: Path, container: str) -> None:
-    payloads = [b"", b"abc", b"\xff" * 5000]
-    shard = write(tmp_path, container, payloads)
     path = shard_path(tmp_path, container)
     assert shard.files[0] == find_container(container).data_file(path)
     assert str(shard.files[0]) == find_container(container).data_url(str(path))
-    data = shard.files[0].read_bytes()
-    assert (shard.data_bytes, shard.records, shard.digests) == (len(data), 3, file_digests(shard.files[0]))
+    assert shard.digests == file_digests(shard.files[0])
     assert shard.offset.dtype == shard.length.dtype == np.int64
-    for payload, offset, length, crc in zip(payloads, shard.offset, shard.length, shard.crc, strict=True):
-        assert data[offset : offset + length] == payload
-        assert crc == crc32c(payload)
+    assert (shard.length.tolist(), shard.crc.tolist()) == (
+        list(map(len, payloads)),
+        list(map(crc32c, payloads)),
+    )
 
 
 def test_the_sidecars_have_an_entry_for_each_record(tmp_path: Path, container: str) -> None:
@@ -77,12 +74,6 @@ def test_the_sidecars_have_an_entry_for_each_record(tmp_path: Path, container: s
     for sidecar, file in zip(sidecars, shard.files[1:], strict=True):
         entries = [sidecar.entry(record.offset, record.length) for record in read(shard, container)]
         assert file.read_bytes() == b"".join(entries)
-
-
-def test_a_shard_without_records_is_read(tmp_path: Path, container: str) -> None:
-    shard = write(tmp_path, container, [])
-    assert (shard.records, len(shard.offset)) == (0, 0)
-    assert read(shard, container) == []
 
 
 def test_any_contiguous_buffer_is_a_payload(tmp_path: Path, container: str) -> None:
