@@ -7,7 +7,7 @@ and the checks of options take the names from the table.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -143,9 +143,8 @@ class Writing:
     writer: Callable[[Path], ShardWriter]  # Starts a shard at a path that does not exist
     # Returns the bytes of a record before the encoded image and after it
     wrap_image: Callable[[ImageRecord], tuple[bytes, bytes]]
-    # Returns the bytes after those of ``wrap_image``, which hold each array in one piece, and the offset of
-    # each array in them. None if records hold no arrays
-    wrap_arrays: Callable[[Sequence[StoredArray]], tuple[bytes, list[int]]] | None = None
+    # Returns the bytes of a record before an array and after it, which follow those of ``wrap_image``
+    wrap_array: Callable[[StoredArray], tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True)

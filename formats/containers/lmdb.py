@@ -17,7 +17,7 @@ import os
 import shutil
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EIO, ENOSPC, errorcode
 from pathlib import Path
@@ -346,19 +346,14 @@ def _number(number: int, value: int) -> bytes:
     return varint(number << 3 | VARINT) + varint(value)
 
 
-def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
-    """Return further fields of a Datum, with the offset of each array in them."""
+def wrap_array(array: StoredArray) -> tuple[bytes, bytes]:
+    """Return the bytes of a further field of a Datum before the bytes of an array and after them."""
     # An array is a message in field 1001, which other readers of a Datum ignore: its name (field 1), its
     # dtype (2), the sides of its shape (3), and its bytes (4).
-    parts, offsets, end = [], [], 0
-    for stored in arrays:
-        head = delimited(_ARRAY_NAME, stored.name.encode()) + delimited(_ARRAY_DTYPE, stored.dtype.encode())
-        head += b"".join(_number(_ARRAY_SIDE, side) for side in stored.shape)
-        head = delimited(_ARRAY, head + delimited(_ARRAY_DATA, b"", len(stored.data)), len(stored.data))
-        offsets.append(end + len(head))
-        parts += [head, stored.data]
-        end += len(head) + len(stored.data)
-    return b"".join(parts), offsets
+    head = delimited(_ARRAY_NAME, array.name.encode()) + delimited(_ARRAY_DTYPE, array.dtype.encode())
+    head += b"".join(_number(_ARRAY_SIDE, side) for side in array.shape)
+    size = len(array.data)
+    return delimited(_ARRAY, head + delimited(_ARRAY_DATA, b"", size), size), b""
 
 
 def parse_datum(data: memoryview | bytes) -> Datum:
@@ -406,5 +401,5 @@ LMDB = Container(
     data_url=_data_url,
     scan=scan,
     parse_image=parse_image,
-    writing=Writing(suffix=".lmdb", writer=LMDBWriter, wrap_image=wrap_image, wrap_arrays=wrap_arrays),
+    writing=Writing(suffix=".lmdb", writer=LMDBWriter, wrap_image=wrap_image, wrap_array=wrap_array),
 )

@@ -57,12 +57,8 @@ def masked_crc(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _dali_index_line(value_offset: int, value_length: int) -> bytes:
-    """Return a line of the index of DALI's ``readers.tfrecord``: first byte and bytes of the record."""
-    return b"%d %d\n" % (value_offset - _HEADER.size, value_length + _FRAMING)
-
-
-DALI_INDEX = Sidecar(".idx", "DALI", _dali_index_line)
+# A line of the index of DALI's ``readers.tfrecord``: first byte and bytes of the record.
+DALI_INDEX = Sidecar(".idx", "DALI", lambda at, size: b"%d %d\n" % (at - _HEADER.size, size + _FRAMING))
 
 
 class TFRecordWriter:
@@ -195,23 +191,16 @@ def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
     return encode_example(features, "image/encoded", image.payload_bytes)
 
 
-def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
-    """Return further features of an Example, with the offset of each array in them."""
-    # An array has three features: its bytes by its name, and ``NAME/shape`` and ``NAME/dtype``. Each array is
-    # a separate message ``Features``: a protocol buffer may state a field in parts, which every parser
-    # merges.
-    parts, offsets, end = [], [], 0
-    for stored in arrays:
-        described: dict[str, Feature] = {
-            f"{stored.name}/dtype": stored.dtype,
-            f"{stored.name}/shape": list(stored.shape),
-        }
-        before = encode_example(described)[0]
-        around, after = encode_example({}, stored.name, len(stored.data))
-        offsets.append(end + len(before) + len(around))
-        parts += [before, around, stored.data, after]
-        end += len(before) + len(around) + len(stored.data) + len(after)
-    return b"".join(parts), offsets
+def wrap_array(array: StoredArray) -> tuple[bytes, bytes]:
+    """Return the bytes of further features of an Example before the bytes of an array and after them."""
+    # An array has three features: its bytes by its name, and ``NAME/shape`` and ``NAME/dtype``. These are a
+    # separate message ``Features``: a protocol buffer may state a field in parts, which every parser merges.
+    described: dict[str, Feature] = {
+        f"{array.name}/dtype": array.dtype,
+        f"{array.name}/shape": list(array.shape),
+    }
+    before, after = encode_example({}, array.name, len(array.data))
+    return encode_example(described)[0] + before, after
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
@@ -357,9 +346,7 @@ TFRECORD = Container(
     recognizes=_recognizes,
     scan=scan,
     parse_image=parse_image,
-    writing=Writing(
-        suffix=".tfrecord", writer=TFRecordWriter, wrap_image=wrap_image, wrap_arrays=wrap_arrays
-    ),
+    writing=Writing(suffix=".tfrecord", writer=TFRecordWriter, wrap_image=wrap_image, wrap_array=wrap_array),
     sidecars=(DALI_INDEX,),
     feature_names=FeatureNames(),
 )

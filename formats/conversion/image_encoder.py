@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from stoker import _native
 from stoker._native import crc32c, make_bands
-from stoker.errors import ConfigError, DecodeError, StokerError
+from stoker.errors import DecodeError, StokerError
 
 from ..codecs.codec import SIGNATURE_BYTES, Codec, is_image_start
 from ..codecs.decode import TranscodeRules, decode_rgb, target_codec, transcode
 from ..codecs.header import DAMAGE_CHECKS
-from ..containers.container import find_writing
+from ..containers.container import Writing, find_writing
 from ..containers.image_record import ImageRecord, StoredArray
 from ..containers.protobuf import Feature
 from ..dataset.annotations import MASK_COLUMNS, AnnotationInfo, Annotations, from_columns, to_columns
@@ -198,7 +198,8 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
 
         mask = encode_mask(sample.mask, image.source, geometry, rules.masks, options.max_pixels)
     # Each container takes what it can hold.
-    prefix, suffix = find_writing(options.container).wrap_image(
+    writing = find_writing(options.container)
+    prefix, suffix = writing.wrap_image(
         ImageRecord(
             key=sample.key,
             payload_bytes=len(image.payload),
@@ -213,10 +214,7 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
         )
     )
     mask_range = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
-    array_ranges: tuple[ByteRange, ...] = ()
-    if sample.arrays:
-        data, array_ranges = _wrap_arrays(options.container, sample.arrays, len(suffix))
-        suffix += data
+    suffix, array_ranges = _append_arrays(writing, suffix, sample.arrays)
     details = None
     if objects is not None or mask is not None or sample.arrays or options.restarts or rules.keeps_origins:
         has_bands = options.restarts and image.codec == Codec.JPEG
@@ -228,18 +226,16 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
     return EncodedRecord(sample.key, prefix, image.payload, suffix, attributes, skipped, details)
 
 
-def _wrap_arrays(
-    container: str, arrays: Sequence[StoredArray], after: int
+def _append_arrays(
+    writing: Writing, suffix: bytes, arrays: Sequence[StoredArray]
 ) -> tuple[bytes, tuple[ByteRange, ...]]:
-    """The bytes of arrays in a record, and their ranges; ``after`` bytes lie between them and the payload."""
-    wrap = find_writing(container).wrap_arrays
-    if wrap is None:
-        raise ConfigError(f"records of format {container} hold no arrays", hint="Write tfrecord or lmdb.")
-    data, offsets = wrap(arrays)
-    return data, tuple(
-        (after + offset, len(array.data), crc32c(array.data))
-        for offset, array in zip(offsets, arrays, strict=True)
-    )
+    """The end of a record with arrays behind it, and the range of each array, counted from its payload."""
+    ranges: list[ByteRange] = []
+    for array in arrays:
+        before, after = writing.wrap_array(array)
+        ranges.append((len(suffix) + len(before), len(array.data), crc32c(array.data)))
+        suffix = b"".join((suffix, before, array.data, after))
+    return suffix, tuple(ranges)
 
 
 def _fit(

@@ -341,7 +341,9 @@ TOY = Container(
     recognizes=recognizes,
     scan=scan,
     parse_image=parse_image,
-    writing=Writing(suffix=".toy", writer=ToyWriter, wrap_image=wrap_image),
+    writing=Writing(
+        suffix=".toy", writer=ToyWriter, wrap_image=wrap_image, wrap_array=lambda array: (b"", b"")
+    ),
     sidecars=(BYTE_RANGES,),
 )
 READ_ONLY = replace(TOY, name="read-only", writing=None)
