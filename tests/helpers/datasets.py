@@ -28,7 +28,7 @@ from stoker.formats.conversion.image_encoder import ImageEncoder
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.index import Index, concat_indexes, write_index
+from stoker.formats.dataset.index import Index, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 from stoker.formats.files import file_digest
 from stoker.formats.sources.listing import Listing
@@ -48,22 +48,22 @@ def wrap(container: str, row: int, size: int) -> tuple[bytes, bytes]:
     return find_writing(container).wrap_image(record)
 
 
-def build_shard(
-    folder: Path, container: str, number: int, of: int, rows: list[int], payloads: Sequence[bytes]
-) -> Shard:
-    """Write one shard, and its part of the index as ``part-<number>``."""
-    name = f"shard-{number:05d}-of-{of:05d}{find_writing(container).suffix}"
-    with find_writing(container).writer(folder / name) as writer:
+def write_shard(
+    path: Path, container: str, rows: Sequence[int], payloads: Sequence[bytes]
+) -> tuple[Shard, dict[str, Any]]:
+    """Write one shard of the payloads at ``rows``; return it, and the columns of its samples."""
+    with find_writing(container).writer(path) as writer:
         for row in rows:
             prefix, suffix = wrap(container, row, len(payloads[row]))
             writer.write(b"k%d" % row, prefix, payloads[row], suffix)
         shard = writer.finish()
-    constant = {"shard": number, "codec": 1, "height": 12, "width": 16, "orientation": 1}
-    columns: dict[str, Any] = {name: np.full(len(rows), value) for name, value in constant.items()}
-    columns |= {"offset": shard.offset, "length": shard.length, "crc": shard.crc}
-    columns |= {"record": np.arange(len(rows)), "label": np.array(rows, np.int64) % len(CLASSES)}
-    write_index(folder / f"part-{number}", {**columns, "key": [f"k{row}" for row in rows]})
-    return Shard(name, shard.data_bytes, shard.records, shard.digests.crc)
+    columns = {
+        "offset": shard.offset,
+        "length": shard.length,
+        "crc": shard.crc,
+        "record": np.arange(len(rows)),
+    }
+    return Shard(path.name, shard.data_bytes, shard.records, shard.digests.crc), columns
 
 
 def list_column(values: Sequence[Sequence[float]], kind: pa.DataType) -> pa.Array:
@@ -111,35 +111,35 @@ def rewrite_index(folder: Path, **columns: Any) -> None:
 def build(folder: Path, container: str, payloads: Sequence[bytes], shards: int) -> Path:
     """Write a dataset of JPEGs, 12 x 16, whose label is row % 3 and whose key is ``k<row>``."""
     folder.mkdir(parents=True)
-    blocks = np.array_split(np.arange(len(payloads)), shards)
-    written = [
-        build_shard(folder, container, i, shards, rows.tolist(), payloads) for i, rows in enumerate(blocks)
-    ]
-    parts = [folder / f"part-{i}" for i in range(shards)]
-    concat_indexes(parts, folder / INDEX_NAME)
-    for part in parts:
-        part.unlink()
+    n, suffix = len(payloads), find_writing(container).suffix
+    blocks = np.array_split(np.arange(n), shards)
+    written, parts = zip(
+        *(
+            write_shard(folder / f"shard-{i:05d}-of-{shards:05d}{suffix}", container, rows.tolist(), payloads)
+            for i, rows in enumerate(blocks)
+        ),
+        strict=True,
+    )
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    columns |= {"shard": np.repeat(np.arange(shards), list(map(len, blocks))), "label": np.arange(n) % 3}
+    constant = {"codec": 1, "height": 12, "width": 16, "orientation": 1}
+    columns |= {name: np.full(n, value) for name, value in constant.items()}
+    write_index(folder / INDEX_NAME, {**columns, "key": [f"k{row}" for row in range(n)]})
     publish(folder, container, written)
     return folder
 
 
 def pack(folder: Path, payloads: Sequence[bytes], columns: dict[str, Any]) -> Path:
     """Write any payloads as a dataset of one TFRecord shard; see the fixture of the same name."""
-    name = "shard-00000-of-00001.tfrecord"
-    with find_writing("tfrecord").writer(folder / name) as writer:
-        for row, payload in enumerate(payloads):
-            prefix, suffix = wrap("tfrecord", row, len(payload))
-            writer.write(b"", prefix, payload, suffix)
-        shard = writer.finish()
     n = len(payloads)
-    index = {"shard": np.zeros(n), "record": np.arange(n), "orientation": np.ones(n), "label": np.arange(n)}
-    index |= {"offset": shard.offset, "length": shard.length, "crc": shard.crc}
+    shard, index = write_shard(folder / "shard-00000-of-00001.tfrecord", "tfrecord", range(n), payloads)
+    index |= {"shard": np.zeros(n), "orientation": np.ones(n), "label": np.arange(n)}
     if "codec" not in columns:
         headers = [read_header(payload) for payload in payloads]
         for field in ("codec", "height", "width", "orientation"):
             index[field] = np.array([getattr(header, field) for header in headers])
     write_index(folder / INDEX_NAME, {**index, "key": [f"k{row}" for row in range(n)], **columns})
-    publish(folder, "tfrecord", [Shard(name, shard.data_bytes, n, shard.digests.crc)])
+    publish(folder, "tfrecord", [shard])
     return folder
 
 

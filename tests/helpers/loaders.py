@@ -1,8 +1,8 @@
-"""Contexts of batches of text, as a loader passes them to masks and batchify functions."""
+"""Loaders of images and text with flat options, their batches, and what they are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,8 +39,8 @@ BLOCK = 4096
 SIZES = [10_000, 0, 4096, 4097]
 
 
-def block_files(folder: Path) -> BlockFiles:
-    return BlockFiles(folder, ["data"], [4 * 4096], 4096)
+def block_files(folder: Path, sizes: Sequence[int] = (4 * BLOCK,)) -> BlockFiles:
+    return BlockFiles(folder, [f"f{i}" for i in range(len(sizes))], list(sizes), BLOCK)
 
 
 def read_ahead_over(files: BlockFiles, requests: Any) -> CacheReadAhead:
@@ -57,7 +57,7 @@ def read_ahead_over(files: BlockFiles, requests: Any) -> CacheReadAhead:
 
 
 def make(folder: Path) -> BlockFiles:
-    return BlockFiles(folder, [f"f{i}" for i in range(len(SIZES))], SIZES, BLOCK)
+    return block_files(folder, SIZES)
 
 
 def array(*values: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from stoker import _native
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.index import Samples
-from stoker.pipeline.engines.base import Engine, EngineSettings, ImageFormat, Result, Work
+from stoker.pipeline.engines.base import Engine, EngineSettings, ImageFormat, Result, Work, pack
 from stoker.pipeline.engines.native import NativeEngine
 
 N, SOURCE, SIZE = 3, (48, 64), (20, 24)
@@ -31,28 +31,11 @@ class Batch:
     def __init__(self, folder: Path, *, damaged: bool = False) -> None:
         payload = encode(noise(0, *SOURCE), quality=90)
         payloads = [payload, payload[:-40] if damaged else payload, payload]
-        (folder / "shard").write_bytes(b"".join(payloads))
-        length = np.array([len(copy) for copy in payloads], np.int64)
-        self.shards = _native.Shards([str(folder / "shard")], [int(length.sum())])
+        samples = samples_of(payloads, folder / "shard", SOURCE)
+        self.shards = _native.Shards([str(folder / "shard")], [int(samples.length.sum())])
         self.pool = _native.Pool(1)
-        self.samples: dict[str, Any] = {
-            "shard": np.zeros(N, np.int32),
-            "offset": np.cumsum(length) - length,
-            "length": length,
-            "crc": np.zeros(N, np.uint32),
-            "codec": np.ones(N, np.uint8),
-            "height": np.full(N, SOURCE[0], np.int32),
-            "width": np.full(N, SOURCE[1], np.int32),
-            "orientation": np.ones(N, np.uint8),
-        }
-        self.params: dict[str, Any] = {
-            "crop": np.tile([0, 0, *SOURCE], (N, 1)).astype(np.int32),
-            "region": np.tile([0, 0, *SOURCE], (N, 1)).astype(np.float64),
-            "dest": np.tile([0, 0, *SIZE], (N, 1)).astype(np.int32),
-            "flip": np.zeros((N, 2), bool),
-            "color": np.tile(np.eye(3, 4, dtype=np.float32), (N, 1, 1)),
-            "fill": np.array(FILL, np.uint8),
-        }
+        self.samples = pack(_native.SAMPLE_COLUMNS, samples)
+        self.params = pack(_native.PARAMETER_COLUMNS, whole(SIZE, SOURCE, N, fill=np.array(FILL, np.uint8)))
 
     def run(self, params: dict[str, Any] | None = None, **others: Any) -> tuple[Any, Any]:
         """Returns the images and the status of each; ``params`` replaces or adds parameters."""
