@@ -439,7 +439,7 @@ class _Rows:
 
 def _image_problem(data: bytes, images: Samples, i: int) -> str | None:
     height, width = int(images.height[i]), int(images.width[i])
-    if (codec := CODECS[Codec(images.codec[i])]).is_raw:
+    if (codec := CODECS[Codec(images.codec[i])]).bytes_of_pixel:
         fits = any(len(data) == height * width * count for count in codec.bytes_of_pixel)
         return None if fits else f"{len(data)} bytes are not {height} x {width} pixels"
     try:

@@ -72,11 +72,6 @@ class ImageCodec:
     # Average of photographs in a codec that is written, to plan the sizes of shards
     bytes_per_pixel: float = 0.0
 
-    @property
-    def is_raw(self) -> bool:
-        """Whether payloads are pixels, not encoded images."""
-        return bool(self.bytes_of_pixel)
-
 
 CODECS: dict[Codec, ImageCodec] = {
     Codec.JPEG: ImageCodec(
@@ -172,7 +167,7 @@ def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = Fals
 
 def is_native(codec: int) -> bool:
     """Return whether C++ decodes encoded images of this codec; raw pixels need no decoding."""
-    return codec in _native.DECODED_CODECS and not CODECS[Codec(codec)].is_raw
+    return codec in _native.DECODED_CODECS and not CODECS[Codec(codec)].bytes_of_pixel
 
 
 def engine_decodes(engine: str, codecs: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:

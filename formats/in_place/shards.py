@@ -12,6 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,6 @@ from stoker.urls import is_url
 from ..containers.container import Record, Sidecar
 from ..containers.external import ExternalShard, ParsedRecord, error_about, find_shards, parse_records
 from ..containers.image_record import ExternalObjects, ExternalSample, FeatureNames
-from ..dataset.annotations import tasks_of
-from ..dataset.columns import each
 from ..dataset.index import (
     IMAGE_COLUMNS,
     KNOWN_COLUMNS,
@@ -41,6 +40,7 @@ from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, S
 from ..dataset.versions import publish_index
 from ..files import check_named, file_digest
 from ..remote.store import Store
+from ..sources.columns import typed_column
 from ..sources.listing import Skip, no_images_error
 from ..sources.objects import BadObjectError, ObjectTable, checked_box
 from ..threads import thread_map
@@ -269,7 +269,7 @@ class _Indexer:
 
     def _names_by_label(self, index: Index) -> tuple[str, ...]:
         """Return the names of the classes of samples and objects; a class without a name has its number."""
-        labels = np.concatenate([np.empty(0, np.int64), *_labels_of(index)])
+        labels = np.concatenate([_labels_of(index, name) for name in ("label", "object_labels")])
         # Labels that cannot be indices of a list of classes keep their meaning without names.
         if not len(labels) or labels.min() < 0 or labels.max() >= _MOST_CLASSES:
             return ()
@@ -277,11 +277,12 @@ class _Indexer:
         return tuple(names.get(label, str(label)) for label in range(int(labels.max()) + 1))
 
 
-def _labels_of(index: Index) -> list[npt.NDArray[np.int64]]:
-    tasks = tasks_of(index.types)
-    labels = [index.column("label")] if "label" in tasks else []
-    labels += [index.lists("label").values] if "labels" in tasks else []
-    return [*labels, *([index.lists("object_labels").values] if "boxes" in tasks else [])]
+def _labels_of(index: Index, name: str) -> npt.NDArray[np.int64]:
+    """Return all numbers of classes in a column; none if the index lacks it, or has floats or names."""
+    kind = index.types.get(name, "")
+    if kind.startswith("large_list"):
+        return index.lists(name).values
+    return index.column(name) if kind == "int64" else np.empty(0, np.int64)
 
 
 def _unique_names(sources: list[str]) -> list[str]:
@@ -372,10 +373,7 @@ class _Rows:
             numbers = np.array([number_of[name] for name in self.class_names], np.int64)
             changes["label"] = lambda labels: pa.array(numbers[labels.to_numpy()])
         for name, types in self._types.items():
-            if types == {type(None)}:
-                changes[name] = None
-            elif types <= {int, float, type(None)}:
-                changes[name] = _integers if types == {int} else _floats
+            changes[name] = None if types == {type(None)} else partial(typed_column, types=types)
         objects: dict[str, pa.Array] = {}
         if self._objects is not None:
             objects = self._objects.columns(np.array(self._objects.image, np.int64), self._count)
@@ -402,14 +400,6 @@ class _Rows:
         self._labels.clear()
         for texts in self._values.values():
             texts.clear()
-
-
-def _integers(texts: pa.Array) -> pa.Array:
-    return pa.array(np.fromiter(map(int, each(texts)), np.int64, len(texts)))
-
-
-def _floats(texts: pa.Array) -> pa.Array:
-    return pa.array(np.fromiter((float(text or "nan") for text in each(texts)), np.float64, len(texts)))
 
 
 def _clipped(

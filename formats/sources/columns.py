@@ -125,13 +125,7 @@ class _Column:
 
     def take(self, rows: Rows) -> pa.Array:
         """The values at ``rows`` as a column of integers, floats (NaN where one is missing) or text."""
-        integers = self.integers(rows)
-        if integers is not None:
-            return pa.array(integers)
-        text = self.text(rows)
-        if self.types & {int, float} and self.types <= {int, float, type(None)}:
-            return pa.array(np.fromiter((float(one or "nan") for one in each(text)), np.float64, len(rows)))
-        return text
+        return typed_column(self.text(rows), self.types)
 
     def integers(self, rows: Rows) -> npt.NDArray[np.int64] | None:
         """The values at ``rows``; None if any value of the column is not an integer of 64 bits."""
@@ -142,6 +136,16 @@ class _Column:
 
     def text(self, rows: Rows) -> pa.Array:
         return take_strings(self._strings.to_arrow(), rows)
+
+
+def typed_column(text: pa.Array, types: set[type]) -> pa.Array:
+    """Text as integers, as floats (NaN where one is missing), or as it is, by the types of all values."""
+    if types <= {int}:
+        with suppress(OverflowError):
+            return pa.array(np.fromiter(map(int, each(text)), np.int64, len(text)))
+    if types & {int, float} and types <= {int, float, type(None)}:
+        return pa.array(np.fromiter((float(one or "nan") for one in each(text)), np.float64, len(text)))
+    return text
 
 
 def _text(value: Any) -> str:
