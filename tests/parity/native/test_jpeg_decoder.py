@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.images import encode
+from helpers.processes import TESTS
 from PIL import Image
 
 RUN = """
-import hashlib, pickle, sys
+import hashlib, pathlib, pickle, sys
 import numpy as np
+from helpers.payloads import execute, samples_of, whole
 from stoker import _native
-pool = _native.Pool(1)
 for path, data, crops, side in pickle.load(sys.stdin.buffer):
     outcomes = []
     for mode, height, width in (("none", 1, 1), ("squash", 5, 4), ("squash", 11, 9)):
@@ -31,24 +32,13 @@ for path, data, crops, side in pickle.load(sys.stdin.buffer):
     print(outcomes)
     if not len(crops):
         continue
+    path, n = pathlib.Path(path), len(crops)
     _, width, height, _, _ = _native.probe(data)
-    n = len(crops)
-    with open(path, "wb") as file:
-        file.write(data)
-    constant = lambda value, dtype: np.full(n, value, dtype)
-    samples = dict(shard=constant(0, np.int32), offset=constant(0, np.int64),
-                   length=constant(len(data), np.int64), crc=constant(_native.crc32c(data), np.uint32),
-                   codec=constant(1, np.uint8), height=constant(height, np.int32),
-                   width=constant(width, np.int32), orientation=constant(1, np.uint8))
-    boxes = np.concatenate([crops, np.full((n, 2), side)], 1).astype(np.int32)
-    params = dict(crop=boxes, region=np.concatenate([crops, crops + side], 1).astype(float),
-                  dest=np.tile([0, 0, side, side], (n, 1)).astype(np.int32), flip=np.zeros((n, 2), bool),
-                  color=np.tile(np.eye(3, 4, dtype=np.float32), (n, 1, 1)), fill=np.zeros(3, np.uint8))
-    out, status = np.empty((n, side, side, 3), np.uint8), np.empty(n, np.uint8)
-    job = pool.submit(_native.Shards([path], [len(data)]), samples, params, out=out, layout=1, status=status,
-                      max_pixels=1 << 20, verify=True)
-    job.wait()
-    print(status.tolist(), [job.reason(i) for i in range(n)], hashlib.sha256(out).hexdigest())
+    params = whole((side, side), (height, width), n)
+    params.crop[:] = np.concatenate([crops, np.full((n, 2), side)], 1)
+    params.region[:] = np.concatenate([crops, crops + side], 1)
+    result = execute(samples_of([data] * n, path, (height, width)), params, path)
+    print(result.status.tolist(), result.reason, hashlib.sha256(result.images).hexdigest())
 print(_native.jpeg_decoder())
 """
 
@@ -59,7 +49,7 @@ def run(cases: list[Case], **environment: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", RUN],
         input=pickle.dumps(cases),
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]), **environment},
         capture_output=True,
         check=True,
     )
