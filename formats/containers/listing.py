@@ -34,7 +34,7 @@ import pyarrow as pa
 from stoker._native import Shards
 from stoker.errors import CorruptRecordError, SourceError
 
-from ..files import open_regular
+from ..files import open_regular, read_at
 from .container import Container, PayloadFiles, Record
 from .image_record import FeatureNames
 
@@ -85,18 +85,15 @@ def write_listing(path: Path, root: str, names: pa.Array, sizes: Int64, modified
 
 def read_listing(path: Path) -> FileListing:
     """Map a listing."""
-    with open_regular(path) as (_, size):
-        pass
-    data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
-    magic, count, root_bytes, text_bytes = _HEADER.unpack(
-        data[: _HEADER.size].tobytes().ljust(_HEADER.size, b"\0")
-    )
+    with open_regular(path) as (descriptor, size):
+        header = read_at(descriptor, 0, _HEADER.size).ljust(_HEADER.size, b"\0")
+    magic, count, root_bytes, text_bytes = _HEADER.unpack(header)
     expected = _HEADER.size + 8 * (3 * count + 2) + root_bytes + text_bytes
     if magic != _MAGIC or min(count, root_bytes, text_bytes) < 0 or size != expected:
         raise CorruptRecordError("the listing of files is damaged", path=path, hint="Make the index again.")
-    numbers = data[_HEADER.size : _HEADER.size + 8 * (3 * count + 2)].view("<i8")
-    starts, modified, name_starts = np.split(numbers, [count + 1, 2 * count + 1])
-    text = data[_HEADER.size + 8 * (3 * count + 2) :]
+    data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, "r")
+    _, numbers, text = np.split(data, [_HEADER.size, _HEADER.size + 8 * (3 * count + 2)])
+    starts, modified, name_starts = np.split(numbers.view("<i8"), [count + 1, 2 * count + 1])
     root = os.path.join(path.absolute().parent, os.fsdecode(text[:root_bytes].tobytes()))  # noqa: PTH118
     return FileListing(root, starts, modified, name_starts, text[root_bytes:])
 

@@ -42,12 +42,11 @@ _TRANSACTION = 2 << 20
 _LEAST_MAP = 64 << 20
 _LEAST_FREE = 1 << 20  # bytes; a disk with fewer is full
 
-_PAGE = struct.Struct("<QHHHH")  # number, pad, flags, lower, upper
-_META = struct.Struct("<IIQQ")  # magic, version, address, map size
-_DB = struct.Struct("<IHHQQQQQ")  # pad, flags, depth, branch, leaf and overflow pages, entries, root
-_META_END = struct.Struct("<QQ")  # last page, transaction
+_PAGE = struct.Struct("<Q2xHHH")  # number, flags, lower, upper
+# A meta page: number, flags; magic, version; the page size, in the tree of free pages; flags, depth, entries
+# and root of the main tree; last page, transaction.
+_META = struct.Struct("<Q2xH4x II16x I44x 4xHH24xQQ QQ")
 _NODE = struct.Struct("<HHHH")  # size low, size high, flags, key size
-_META_BYTES = _PAGE.size + _META.size + 2 * _DB.size + _META_END.size
 _BRANCH, _LEAF, _OVERFLOW, _METAPAGE = 1, 2, 4, 8
 _BIG, _SUBDATA, _DUPDATA = 1, 2, 4
 _NO_PAGE = (1 << 64) - 1
@@ -84,10 +83,10 @@ class _Tree(NamedTuple):
 
     page_size: int
     last_page: int
-    entries: int
-    depth: int
-    root: int
     transaction: int  # Number of the transaction that wrote the page
+    depth: int
+    entries: int
+    root: int
 
 
 def walk(descriptor: int, size: int) -> Iterator[Node]:
@@ -117,26 +116,21 @@ def walk(descriptor: int, size: int) -> Iterator[Node]:
 
 def _read_meta(descriptor: int, offset: int, number: int) -> _Tree | None:
     """Return the tree in the meta page at an offset; None if there is no meta page."""
-    data = read_at(descriptor, offset, _META_BYTES).ljust(_META_BYTES, b"\0")
-    page_number, _, flags, _, _ = _PAGE.unpack_from(data, 0)
-    magic, version, _, _ = _META.unpack_from(data, _PAGE.size)
-    if magic != _MAGIC or page_number != number or not flags & _METAPAGE:
+    data = read_at(descriptor, offset, _META.size).ljust(_META.size, b"\0")
+    page, flags, magic, version, page_size, db_flags, *tree, last_page, transaction = _META.unpack(data)
+    if magic != _MAGIC or page != number or not flags & _METAPAGE:
         return None
     if version != 1:
         raise BadShardError(f"LMDB data format {version}; only format 1, of LMDB 0.9, can be read")
-    at = _PAGE.size + _META.size
-    page_size = _DB.unpack_from(data, at)[0]
-    _, db_flags, depth, _, _, _, entries, root = _DB.unpack_from(data, at + _DB.size)
-    last_page, transaction = _META_END.unpack_from(data, at + 2 * _DB.size)
     if page_size not in _PAGE_SIZES:
         raise BadShardError(f"the meta page says pages of {page_size} bytes")
     if db_flags:
         raise BadShardError(
             f"the database has flags {db_flags:#x}: only plain keys in byte order can be read"
         )
-    if depth > _DEEPEST:
-        raise BadShardError(f"the meta page says a tree of depth {depth}")
-    return _Tree(page_size, last_page, entries, depth, root, transaction)
+    if tree[0] > _DEEPEST:
+        raise BadShardError(f"the meta page says a tree of depth {tree[0]}")
+    return _Tree(page_size, last_page, transaction, *tree)
 
 
 class _Walker:
@@ -170,14 +164,14 @@ class _Walker:
         page = read_at(self._descriptor, number * self._page_size, self._page_size)
         if len(page) < self._page_size:
             raise BadShardError(f"page {number} is cut off")
-        stored, _, flags, _, _ = _PAGE.unpack_from(page, 0)
+        stored, flags, _, _ = _PAGE.unpack_from(page)
         if stored != number:
             raise BadShardError(f"page {number} says it is page {stored}")
         return page, flags
 
     def _pointers(self, number: int, page: bytes) -> tuple[int, ...]:
         """Return the offsets of the nodes in a page, each with room for a node's header."""
-        _, _, _, lower, upper = _PAGE.unpack_from(page, 0)
+        _, _, lower, upper = _PAGE.unpack_from(page)
         if not _PAGE.size < lower <= upper <= len(page) or lower % 2:
             raise BadShardError(f"page {number} has bounds {lower} and {upper}")
         pointers = struct.unpack_from(f"<{(lower - _PAGE.size) // 2}H", page, _PAGE.size)
@@ -204,7 +198,7 @@ class _Walker:
         """Check a run of overflow pages and return the offset of the value in it."""
         pages = -(-(_PAGE.size + length) // self._page_size)
         page, flags = self._read(number, pages)
-        _, _, _, low, high = _PAGE.unpack_from(page, 0)
+        _, _, low, high = _PAGE.unpack_from(page)
         if flags != _OVERFLOW or low | high << 16 < pages:
             raise BadShardError(f"page {number} is not the start of {pages} overflow pages")
         return number * self._page_size + _PAGE.size
