@@ -85,7 +85,6 @@ def decode_channels(
 
 @contextmanager
 def _opened(data: Any, max_pixels: int) -> Iterator[Image.Image]:
-    """Open an image of any format of Pillow, of at most so many pixels."""
     try:
         with open_image(data) as image:
             _check_size(image.height, image.width, max_pixels)
@@ -124,7 +123,6 @@ def stored_form(data: Any, codec: int, height: int, width: int) -> StoredForm:
 
 
 def _stored_mode(image: Image.Image) -> str:
-    """Return Pillow's mode for an image with its stored channels."""
     if image.mode == "P":
         return "RGBA" if "transparency" in image.info else "RGB"
     return "L" if image.mode.startswith(("I", "F")) else _MODES.get(image.mode, "RGB")
@@ -135,7 +133,6 @@ def _has_sixteen_bits(image: Image.Image) -> bool:
 
 
 def _with_alpha(rgb: Pixels) -> Pixels:
-    """Return RGB with an opaque fourth channel."""
     rgba = np.full((*rgb.shape[:2], 4), 255, np.uint8)
     rgba[..., :3] = rgb
     return rgba
@@ -183,7 +180,6 @@ def _decode_jpeg(data: Any, height: int, width: int, max_pixels: int) -> Pixels:
 
 
 def _decode_raw(data: Any, height: int, width: int, max_pixels: int) -> Pixels:
-    """Return a view of raw pixels."""
     _check_size(height, width, max_pixels)
     pixels = np.frombuffer(data, np.uint8)
     if pixels.size != height * width * 3:

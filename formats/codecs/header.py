@@ -76,7 +76,6 @@ def open_mask(data: Any) -> Image.Image:
 
 @cache
 def _pillow_formats() -> tuple[str, ...]:
-    """Return the known formats that this build of Pillow can open."""
     Image.init()
     return tuple(name for name in PILLOW_CODECS if name in Image.OPEN)
 
@@ -233,7 +232,6 @@ def _png_damage(data: bytes) -> str:
 
 
 def _webp_damage(data: bytes) -> str:
-    """Check that a WebP is as long as its header says."""
     return "" if int.from_bytes(data[4:8], "little") + 8 <= len(data) else _CUT_OFF
 
 

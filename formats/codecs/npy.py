@@ -30,7 +30,6 @@ class NpyHeader(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The byte after the last element."""
         return self.start + math.prod(self.shape) * self.dtype.itemsize
 
 

@@ -21,7 +21,6 @@ _MOST = 1 << 33  # bytes of a decompressed shard: a usual limit of writers is 64
 
 
 def _python(module: str) -> str:
-    """Return the command that decompresses with a module of Python."""
     program = f"import sys, {module}; sys.stdout.buffer.write({module}.decompress(sys.stdin.buffer.read()))"
     return f"python -c {shlex.quote(program)}"
 

@@ -122,7 +122,6 @@ class ExternalShard:
                 file.write(data)
 
     def _beside(self, folder: str) -> bytes | None:
-        """Return the content of the file that the shard is compared with; None if there is none."""
         if is_url(folder):
             return Store(folder).read_if_there(self.container.beside)
         file = Path(folder, self.container.beside)
@@ -152,7 +151,6 @@ class ExternalShard:
 
 
 def _store_of(url: str) -> tuple[Store, str]:
-    """Return the storage of the folder of a file, and the file's name in it."""
     folder, _, name = url.rpartition("/")
     return Store(folder), name
 
@@ -183,7 +181,6 @@ def find_shards(
 
 
 def _detect(source: str) -> Container:
-    """Return the container that recognizes a shard."""
     # A file that no container recognizes is taken for one of the container with its suffix, or else of the
     # default container. The reader of that container then names the damage.
     if (container := detect_container(partial(_read_start, source))) is not None:
@@ -198,7 +195,6 @@ def _detect(source: str) -> Container:
 
 
 def _read_start(source: str, name: str, most: int) -> bytes | None:
-    """Return the first bytes of a file of a shard, see :data:`.container.ReadStart`."""
     if not is_url(source):
         return read_local_start(Path(source), name, most)
     store, file = _store_of(f"{source}/{name}".rstrip("/"))

@@ -185,7 +185,6 @@ def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
 
 
 def _whole(value: float, what: str) -> int:
-    """Return the number of a class, which many writers store as a float."""
     if isinstance(value, int):
         return value
     if not value.is_integer():

@@ -61,7 +61,6 @@ class FileListing:
         return np.diff(self.starts)
 
     def path(self, number: int) -> str:
-        """Return the absolute path of a file."""
         name = self.text[self.name_starts[number] : self.name_starts[number + 1]].tobytes()
         return os.path.join(self.root, name.decode(errors="replace"))  # noqa: PTH118 - names may be absolute
 
@@ -99,7 +98,6 @@ def read_listing(path: Path) -> FileListing:
 
 
 def _scan(path: Path) -> Iterator[Record]:
-    """Yield a record for each file, without its bytes."""
     listing = read_listing(path)
     starts, sizes = listing.starts.tolist(), listing.sizes.tolist()
     for number, (start, size) in enumerate(zip(starts, sizes, strict=False)):

@@ -250,7 +250,6 @@ class LMDBWriter:
         self._env.close()
 
     def write(self, key: bytes, prefix: bytes, payload: Any, suffix: bytes) -> None:
-        """Append a record whose value is ``prefix + payload + suffix``."""
         value = b"".join((prefix, payload, suffix))
         size = memoryview(payload).nbytes
         self._values.append((b"%08d_%b" % (len(self._payloads) // 3, key), value))
@@ -274,7 +273,6 @@ class LMDBWriter:
         self._pending = 0
 
     def finish(self) -> WrittenShard:
-        """Write the remaining records, close the file, and find the payloads in it."""
         self._commit()
         self._env.close()
         path = _data_file(self._path)
@@ -311,7 +309,6 @@ def _os_errors(path: Path) -> Iterator[None]:
 
 
 def _data_file(shard: Path) -> Path:
-    """Return ``data.mdb`` in the folder of the shard, or the shard itself if it is a file."""
     return shard if shard.is_file() else shard / _DATA_FILE
 
 
@@ -321,7 +318,6 @@ def _data_url(shard: str) -> str:
 
 
 def _recognizes(read_start: ReadStart) -> bool:
-    """Return whether the shard is a folder with ``data.mdb``, or a file with LMDB's magic number."""
     size = _MAGIC_OFFSET + 4
     if read_start(_DATA_FILE, size) is not None:
         return True

@@ -129,7 +129,6 @@ def _parse_columns(described: Any) -> tuple[Column, ...]:
 
 
 def _parts(view: memoryview, columns: Sequence[Column]) -> tuple[RecordPart, ...]:
-    """Return the byte range of each column's value in a sample."""
     varying = sum(column.size is None for column in columns)
     at = 4 * varying
     if len(view) < at:
@@ -197,7 +196,6 @@ def _hash(path: Path, name: str) -> str:
 
 
 def _recognizes(read_start: ReadStart) -> bool:
-    """Return whether the shard is a file that starts with the header of a shard, compressed or not."""
     start = read_start("", _START)
     if start is None:
         return False
@@ -285,7 +283,6 @@ def _pil_image(part: RecordPart, view: memoryview) -> tuple[Span, ImageHeader]:
 
 
 def _label(part: RecordPart, view: memoryview, names: FeatureNames) -> Label:
-    """Return the label in a column: a number, or the name of a class."""
     value = _decode(part, view)
     if isinstance(value, str):
         return value
@@ -293,7 +290,6 @@ def _label(part: RecordPart, view: memoryview, names: FeatureNames) -> Label:
 
 
 def _decode(part: RecordPart, view: memoryview) -> Value:
-    """Return the number or the text of a column."""
     data = bytes(part.span.of(view))
     if part.encoding in _TEXTS:
         return data.decode(errors="backslashreplace")

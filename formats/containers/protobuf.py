@@ -22,7 +22,6 @@ class Span(NamedTuple):
     length: int
 
     def of(self, data: memoryview) -> memoryview:
-        """Return these bytes of a buffer."""
         return data[self.offset : self.offset + self.length]
 
 
@@ -173,7 +172,6 @@ def parse_example(data: memoryview | bytes) -> dict[str, _Values]:
 
 
 def _messages(view: memoryview, span: Span) -> list[Span]:
-    """Return the bytes values of field 1 of a message."""
     return [field.span for field in fields(view, span) if field.number == 1 and field.wire == LENGTH]
 
 

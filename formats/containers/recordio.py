@@ -37,7 +37,6 @@ class _Piece(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset after the piece and its padding."""
         return self.offset + -(-self.length // 4) * 4
 
 
@@ -64,7 +63,6 @@ def scan(path: Path) -> Iterator[Record]:
 
 
 def _pieces(descriptor: int, offset: int, size: int) -> list[_Piece]:
-    """Return the pieces of the record at an offset."""
     pieces = [_piece(descriptor, offset, size)]
     if pieces[0].flag not in (_WHOLE, _FIRST):
         raise BadShardError(f"the record starts with continuation flag {pieces[0].flag}")
@@ -147,7 +145,6 @@ def join_pieces(data: bytes) -> bytes:
 
 
 def _recognizes(read_start: ReadStart) -> bool:
-    """Return whether the shard is a file that starts with the magic number and the start of a record."""
     header = read_start("", _PIECE.size)
     if header is None or len(header) < _PIECE.size:
         return False

@@ -83,7 +83,6 @@ class TFRecordWriter:
             self._file.close()
 
     def write(self, key: bytes, prefix: bytes, payload: Any, suffix: bytes) -> None:
-        """Append a record whose value is ``prefix + payload + suffix``; TFRecord stores no key."""
         size = memoryview(payload).nbytes
         length = len(prefix) + size + len(suffix)
         if length > _LONGEST:
@@ -102,7 +101,6 @@ class TFRecordWriter:
         self._size += length + _FRAMING
 
     def finish(self) -> WrittenShard:
-        """Write the remaining bytes and the DALI index, and close both files."""
         self._file.close()
         index = self._path.with_name(DALI_INDEX.name(self._path.name))
         index.write_bytes(self._index)
@@ -157,7 +155,6 @@ def _value_length(header: bytes, left: int) -> int:
 
 
 def _recognizes(read_start: ReadStart) -> bool:
-    """Return whether the shard is a file that starts with a length and its checksum."""
     header = read_start("", _HEADER.size)
     return (
         header is not None
@@ -248,11 +245,9 @@ class _Features:
         self._record = record
 
     def span(self, name: str) -> Span | None:
-        """Return the first bytes of a feature; None if it has none."""
         return next((value for value in self.values.get(name, []) if isinstance(value, Span)), None)
 
     def texts(self, name: str | None) -> list[str]:
-        """Return the bytes of a feature as texts."""
         spans = [value for value in self.values.get(name or "", []) if isinstance(value, Span)]
         return [bytes(span.of(self._record.view)).decode(errors="backslashreplace") for span in spans]
 
@@ -262,7 +257,6 @@ class _Features:
         return None if any(isinstance(value, Span) for value in values) else cast("list[float]", values)
 
     def value(self, name: str) -> Value | None:
-        """Return the number or the text in a feature; None if it is empty or absent."""
         if (count := len(self.values.get(name, []))) > 1:
             raise SourceError(
                 f"the feature {name!r} holds {count} values, and a column has one for each sample",

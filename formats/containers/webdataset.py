@@ -123,7 +123,6 @@ def scan_headers(read: Read, size: int, path: str) -> Iterator[Record]:
 
 
 def _recognizes(read_start: ReadStart) -> bool:
-    """Return whether the shard is a file that starts with the header of a tar, compressed or not."""
     start = read_start("", _START)
     if start is None:
         return False
@@ -296,7 +295,6 @@ def _padded(size: int) -> int:
 
 
 def _text(name: bytes) -> str:
-    """Return a name as text, with escapes for bytes that are not UTF-8."""
     return name.decode(errors="backslashreplace")
 
 
@@ -329,11 +327,9 @@ class _Values:
         self._document: Any = None
 
     def first(self, names: str) -> RecordPart | None:
-        """Return the first part that has one of some suffixes, ``jpg;png``; None if none has."""
         return next((self._parts[suffix] for suffix in _suffixes(names) if suffix in self._parts), None)
 
     def label(self, name: str) -> int | str | None:
-        """Return the class in a part: a number, or a name; None if there is none."""
         value = self.value(name)
         if isinstance(value, str):
             return int(value) if _INTEGER.fullmatch(value) else value.strip() or None

@@ -13,18 +13,18 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker._native import first_changed
+from stoker.errors import CorruptRecordError
 from stoker.log import progress_line
 from stoker.urls import is_url, without_credentials
 
 from ..containers.container import CONTAINERS, is_local_shard
 from ..containers.external import find_shards
-from ..containers.listing import LISTING_NAME, read_listing
+from ..containers.listing import LISTING_NAME, read_listing, write_listing
 from ..containers.shard_names import expand, is_pattern
-from ..dataset.columns import Strings, number_array
+from ..dataset.columns import Strings
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import write_durably
 from ..index_cache import cached_index
@@ -34,7 +34,7 @@ from .images import list_images, write_image_index
 from .shards import index
 
 _FILES_CHECKED = 10_000
-_FOLDERS = "folders.arrow"
+_FOLDERS = "folders.listing"
 _TICK = 20_000_000  # nanoseconds in which two changes may get the same time from Linux
 _SECOND = 1_000_000_000
 
@@ -93,39 +93,23 @@ def _folders_of(listing: Listing, source: str) -> list[str]:
 
 
 def _write_folders(file: Path, folders: list[str], began: int) -> None:
-    """Write folders and the times of their last changes; -1 if one may have changed while it was listed."""
-    names = Strings()
-    times = np.empty(len(folders), np.int64)
+    """Write a listing of folders, whose time is -1 if they may have changed while they were listed."""
+    names, times = Strings(), np.empty(len(folders), np.int64)
     for i, folder in enumerate(folders):
         names.add(os.fsencode(folder))
         changed = os.stat(folder).st_mtime_ns  # noqa: PTH116 - a path as text
         resolution = _TICK if changed % _SECOND else _SECOND
         times[i] = changed if changed + resolution <= began else -1
-    table = pa.table({"folder": names.to_arrow(), "modified": number_array(times)})
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
+    write_listing(file, "/", names.to_arrow(), np.full(len(folders), -1, np.int64), times)
 
 
 def _is_current(folder: Path) -> bool:
-    """Return whether the folders and files of an index are as they were when it was made."""
     try:
-        with pa.memory_map(str(folder / _FOLDERS)) as source:
-            table = pa.ipc.open_file(source).read_all()
-        listing = read_listing(folder / LISTING_NAME)
-    except (OSError, ValueError, pa.ArrowException):  # damaged
+        folders, files = (read_listing(folder / name) for name in (_FOLDERS, LISTING_NAME))
+    except (OSError, ValueError, CorruptRecordError):  # damaged
         return False
-    names, times = (table.column(name).combine_chunks() for name in ("folder", "modified"))
-    _, starts, text = names.buffers()
-    changed_folder = first_changed(
-        "/",
-        np.frombuffer(starts, np.int64)[: len(names) + 1],
-        np.frombuffer(text, np.uint8),
-        np.full(len(names), -1, np.int64),
-        np.frombuffer(times.buffers()[1], np.int64)[times.offset :],
-        1,
+    steps = 1, max(1, -(-len(files.modified) // _FILES_CHECKED))
+    return all(
+        first_changed(one.root, one.name_starts, one.text, one.sizes, one.modified, step) == -1
+        for one, step in zip((folders, files), steps, strict=True)
     )
-    if changed_folder != -1:
-        return False
-    step = max(1, -(-len(listing.modified) // _FILES_CHECKED))
-    files = (listing.root, listing.name_starts, listing.text, listing.sizes, listing.modified)
-    return first_changed(*files, step) == -1

@@ -152,7 +152,6 @@ def read_headers(
 
 
 def _read_whole(files: ListedFiles, i: int) -> ImageHeader | Skip:
-    """Return the header of a file that must be read whole, or why the file is left out."""
     key, size = files.keys[i].as_py(), int(files.sizes[i])
     try:
         data = read_source_file(str(files.root), key, size, follow_links=files.follow_links)

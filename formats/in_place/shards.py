@@ -120,7 +120,6 @@ class _Indexer:
         self._total, self._done = sum(shard.size for shard in self.shards), 0
 
     def run(self, locations: list[str], *, by_ranges: bool) -> Manifest:
-        """Index the shards; the manifest gives ``locations`` as their paths."""
         listed: list[Shard] = []
         fetched = self._read_by_ranges() if by_ranges else None
         for number, shard in enumerate(self.shards):
@@ -146,7 +145,6 @@ class _Indexer:
         return self._manifest(listed, tuple(classes))
 
     def _read_whole(self, number: int) -> tuple[int, str]:
-        """Add the records of a shard and write its sidecars; return the number of records and its digest."""
         shard, name = self.shards[number], self._shard_names[number]
         entries: dict[Sidecar, list[bytes]] = {sidecar: [] for sidecar in self._container.sidecars}
 
@@ -180,7 +178,6 @@ class _Indexer:
             self.progress(self._done + done, self._total)
 
     def _add_all(self, number: int, records: Iterable[ParsedRecord]) -> int:
-        """Add the records of a shard, and return their number."""
         count = done = 0
         shard, name = self.shards[number], self._shard_names[number]
         for parsed in records:
@@ -241,7 +238,6 @@ class _Indexer:
             check_class(label, self.classes)
 
     def _refuse(self, contradictions: Iterator[Contradiction]) -> None:
-        """Raise SourceError for the first contradiction."""
         for shard, record, message in contradictions:
             raise SourceError(
                 f"the shards contradict each other: {message}",
