@@ -47,7 +47,7 @@ from .dataset.versions import (
     with_sha256,
 )
 from .files import file_digest, file_digests, open_regular, read_at
-from .in_place.class_names import ClassNames, Contradiction, LabelName, names_in
+from .in_place.class_names import ClassNames, Contradiction
 from .threads import bounded_map, check_threads
 
 _Check = tuple[int, Callable[[], list["Problem"]]]  # number of rows, and the check
@@ -453,8 +453,7 @@ def _image_problem(data: bytes, images: Samples, i: int) -> str | None:
     # Pillow's decoders raise almost anything on a damaged image.
     except Exception as error:
         return f"not decodable: {error}"
-    stated = (header.codec, header.height, header.width, header.orientation)
-    if stated != (images.codec[i], height, width, images.orientation[i]):
+    if header != (images.codec[i], height, width, images.orientation[i]):
         return f"the image is {header.width} x {header.height}, not as the index says"
     if pixels.shape[:2] != (height, width):
         size = f"{pixels.shape[1]} x {pixels.shape[0]}"
@@ -489,8 +488,8 @@ class RecordClasses:
         if self._is_enabled:
             with suppress(ConfigError):  # the manifest has no names that can be read
                 self._names = FeatureNames.from_manifest(manifest.options)
-        self._classes = manifest.classes
-        self._seen: dict[int, dict[LabelName, int]] = {}
+        self._shards = len(manifest.shards)
+        self._class_names = ClassNames(manifest.classes)
 
     def add(self, shard: int, record: Record) -> None:
         if not self._is_enabled:
@@ -500,11 +499,9 @@ class RecordClasses:
             image_header(record, sample)
         except (StokerError, LeftOutError):  # it is not in the index, or the check of its payload reports it
             return
-        for label_name in names_in(sample):
-            self._seen.setdefault(shard, {}).setdefault(label_name, record.number)
+        self._class_names.see(shard, record.number, sample)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        names = ClassNames(self._classes)
-        for shard in sorted(self._seen):
-            yield from names.add(shard, self._seen[shard])
-        yield from names.names_of_several_labels()
+        for shard in range(self._shards):
+            yield from self._class_names.contradictions(shard)
+        yield from self._class_names.names_of_several_labels()

@@ -132,8 +132,7 @@ def is_pixel_shape(shape: Sequence[int]) -> bool:
     return len(shape) in (2, 3) and min(shape) > 0 and (*shape, 1)[2] in (1, 3)
 
 
-@dataclass(frozen=True)
-class ImageHeader:
+class ImageHeader(NamedTuple):
     """The header of an encoded image."""
 
     codec: Codec  # Its codec

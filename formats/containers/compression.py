@@ -14,6 +14,7 @@ from stoker.errors import CorruptRecordError
 
 from ..files import open_regular, read_at
 from .container import BadShardError
+from .protobuf import read_varint
 
 _CHUNK = 1 << 20
 _BLOCK = 512
@@ -123,12 +124,7 @@ def _snappy(file: Path) -> bytes:
     """Decompress snappy's format of one block, whose first bytes state its length as a varint."""
     with open_regular(file) as (descriptor, length):
         data = read_at(descriptor, 0, length)
-    size = shift = 0
-    for byte in data[:5]:
-        size |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            break
+    size, _ = read_varint(memoryview(data), 0, len(data))
     if size > _MOST or size > 64 * len(data):  # three bytes copy 64 at the most
         raise ValueError(f"it claims {size} bytes")
     return bytes(pa.Codec("snappy").decompress(data, size))

@@ -222,6 +222,7 @@ CONTAINERS = {
     "recordio": ContainerRow("MXNet RecordIO files", can_write=False, suffix=".rec"),
     "listing": ContainerRow("listings of image files", can_write=False, is_external=False),
 }
+SUFFIXES = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)
 DEFAULT_CONTAINER = "tfrecord"
 
 

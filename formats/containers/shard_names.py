@@ -14,7 +14,7 @@ from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
 
 from ..files import check_named
-from .container import CONTAINERS
+from .container import SUFFIXES
 
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
 _MOST_NAMES = 1_000_000  # names of one list
@@ -133,5 +133,4 @@ def _may_be_shard(name: str) -> bool:
 
 
 def _has_suffix(name: str) -> bool:
-    suffixes = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)
-    return name.endswith(suffixes) and not name.startswith(".")
+    return name.endswith(SUFFIXES) and not name.startswith(".")

@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from stoker._native import first_changed
-from stoker.errors import CorruptRecordError
 from stoker.log import progress_line
 from stoker.urls import is_url, without_credentials
 
-from ..containers.container import CONTAINERS, is_local_shard
+from ..containers.container import SUFFIXES, is_local_shard
 from ..containers.external import find_shards
 from ..containers.listing import LISTING_NAME, read_listing, write_listing
 from ..containers.shard_names import expand, is_pattern
@@ -44,8 +43,7 @@ def names_shards(path: str | os.PathLike[str]) -> bool:
     # On a disk the start of the first shard decides. At a URL the name decides: it must be an archive, a list
     # in braces or a pattern.
     if is_url(path):
-        suffixes = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)
-        return is_pattern(path) or os.fspath(path).endswith(suffixes)
+        return is_pattern(path) or os.fspath(path).endswith(SUFFIXES)
     return is_local_shard(Path(expand(path)[0]))
 
 
@@ -106,7 +104,7 @@ def _write_folders(file: Path, folders: list[str], began: int) -> None:
 def _is_current(folder: Path) -> bool:
     try:
         folders, files = (read_listing(folder / name) for name in (_FOLDERS, LISTING_NAME))
-    except (OSError, ValueError, CorruptRecordError):  # damaged
+    except (OSError, ValueError):  # damaged
         return False
     steps = 1, max(1, -(-len(files.modified) // _FILES_CHECKED))
     return all(

@@ -7,33 +7,14 @@ classes; then the number alone would give samples of one class the name of anoth
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from stoker.errors import SourceError
 
 from ..containers.image_record import ExternalSample, Label
 
-
-class LabelName(NamedTuple):
-    """The number and the name of a class in a record."""
-
-    label: int
-    name: str
-
-
-def names_in(sample: ExternalSample) -> list[LabelName]:
-    """Return the classes that a record names by a number and a name."""
-    of_sample = [(sample.label, sample.text)] if isinstance(sample.label, int) and sample.text else []
-    return [LabelName(label, name) for label, name in (*of_sample, *sample.named)]
-
-
-class Contradiction(NamedTuple):
-    """A record whose class contradicts other records, or the names that the dataset gives its classes."""
-
-    shard: int  # Number of the shard
-    record: int  # Number of the record in the shard
-    message: str  # The contradiction
+Contradiction = tuple[int, int, str]
+"""Shard and record whose class contradicts other records or the dataset's names, and a message."""
 
 
 class ClassNames:
@@ -44,24 +25,30 @@ class ClassNames:
         self._labels_of = defaultdict[str, set[int]](set)
         for label, name in enumerate(classes):
             self._labels_of[name].add(label)
+        # The first record of each shard that has a number and name.
+        self._seen = defaultdict[int, dict[tuple[int, str], int]](dict)
         # The labels of a name, joined where one shard has several of them.
         self._groups = defaultdict[str, list[set[int]]](list)
-        self._first: dict[LabelName, tuple[int, int]] = {}
+        self._first: dict[tuple[int, str], tuple[int, int]] = {}
 
-    def add(self, shard: int, seen: Mapping[LabelName, int]) -> Iterator[Contradiction]:
-        """Add the classes of a shard, each with the first record that has it; yield contradictions."""
+    def see(self, shard: int, record: int, sample: ExternalSample) -> None:
+        """Add the classes that a record names by a number and a name."""
+        of_sample = [(sample.label, sample.text)] if isinstance(sample.label, int) and sample.text else []
+        for pair in (*of_sample, *sample.named):
+            self._seen[shard].setdefault(pair, record)
+
+    def contradictions(self, shard: int) -> Iterator[Contradiction]:
+        """Yield the contradictions of a shard whose records have all been seen, with it and earlier ones."""
         in_shard = defaultdict[str, set[int]](set)
-        for (label, name), record in seen.items():
-            self._first.setdefault(LabelName(label, name), (shard, record))
+        for (label, name), record in self._seen.pop(shard, {}).items():
+            self._first.setdefault((label, name), (shard, record))
             in_shard[name].add(label)
             earlier = self.names.setdefault(label, name)
             if earlier != name:
-                yield Contradiction(shard, record, f"label {label} is {name!r} here and {earlier!r} before")
+                yield shard, record, f"label {label} is {name!r} here and {earlier!r} before"
             elif name in self._labels_of and label not in self._labels_of[name]:
                 expected = min(self._labels_of[name])
-                yield Contradiction(
-                    shard, record, f"label {label} is {name!r} here, which is class {expected}"
-                )
+                yield shard, record, f"label {label} is {name!r} here, which is class {expected}"
         for name, labels in in_shard.items():
             apart = [group for group in self._groups[name] if not group & labels]
             joined = labels.union(*(group for group in self._groups[name] if group & labels))
@@ -73,9 +60,8 @@ class ClassNames:
         for name, groups in self._groups.items():
             if len(groups) > 1:
                 labels = sorted(map(min, groups))
-                shard, record = self._first[LabelName(labels[1], name)]
                 words = f"{name!r} is label {labels[1]} here and label {labels[0]} in other shards"
-                yield Contradiction(shard, record, words)
+                yield (*self._first[labels[1], name], words)
 
 
 def check_class(label: int | str | float | None, classes: Sequence[str]) -> None:

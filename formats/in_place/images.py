@@ -144,7 +144,7 @@ def read_headers(
             if isinstance(header, Skip):
                 skipped[i] = header
             else:
-                headers[:, i] = header.codec, header.height, header.width, header.orientation
+                headers[:, i] = header
 
     for start, _ in thread_map(read, range(0, len(files), _FILES), "headers", threads, _AHEAD):
         report(min(start + _FILES, len(files)), len(files))

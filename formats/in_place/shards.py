@@ -44,7 +44,7 @@ from ..sources.columns import typed_column
 from ..sources.listing import Skip, no_images_error
 from ..sources.objects import BadObjectError, ObjectTable, checked_box
 from ..threads import thread_map
-from .class_names import ClassNames, Contradiction, LabelName, check_class, label_type_error, names_in
+from .class_names import ClassNames, Contradiction, check_class, label_type_error
 
 _RESERVED_NAMES = {*KNOWN_COLUMNS, "label", "row", "image", "mask"}
 _ROWS_IN_MEMORY = 1 << 18
@@ -114,7 +114,6 @@ class _Indexer:
         self._rows = _Rows(self.folder, self.names.columns)
         self._joined = Shard(_JOINED, 0, 0, None)  # its records are rewritten in one piece
         self._class_names = ClassNames(self.classes or ())
-        self._seen: dict[LabelName, int] = {}  # in one shard, with the first record
         self._label_type: type | None = None  # of all labels: int, str, float, tuple or NoneType
         self._skipped: Counter[str] = Counter()
         self._total, self._done = sum(shard.size for shard in self.shards), 0
@@ -128,8 +127,7 @@ class _Indexer:
             else:
                 count, digest = self._read_whole(number)
             listed.append(Shard(self._shard_names[number], shard.size, count, digest, locations[number]))
-            self._refuse(self._class_names.add(number, self._seen))
-            self._seen.clear()
+            self._refuse(self._class_names.contradictions(number))
             self._done += shard.size
             self._report(0)
         self._refuse(self._class_names.names_of_several_labels())
@@ -200,15 +198,15 @@ class _Indexer:
         key = sample.key or f"{self._shard_names[shard]}:{number}"
         if self.names.label_type == "shard":
             sample = replace(sample, label=shard, text="")
-        self._check_label(sample, number)
+        self._class_names.see(shard, number, sample)
+        self._check_label(sample)
         if record.pieces > 1:
             shard, (number, offset) = len(self.shards), self._join(record)
         crc = NO_CHECKSUM if parsed.crc is None else parsed.crc
         payload, header = sample.payload, parsed.header
         assert header is not None, "headers are read"
-        values = (shard, number, offset + payload.offset, payload.length, crc, key)
-        size = (header.codec, header.height, header.width, header.orientation)
-        self._skipped.update(self._rows.add((*values, *size), sample, header.height, header.width))
+        values = (shard, number, offset + payload.offset, payload.length, crc, key, *header)
+        self._skipped.update(self._rows.add(values, sample, header.height, header.width))
 
     def _join(self, record: Record) -> tuple[int, int]:
         """Write a record in one piece; return its number in the shard of joined records, and its offset."""
@@ -221,9 +219,7 @@ class _Indexer:
         self._joined = replace(joined, bytes=joined.bytes + len(data), records=joined.records + 1)
         return joined.records, joined.bytes + before
 
-    def _check_label(self, sample: ExternalSample, record: int) -> None:
-        for label_name in names_in(sample):
-            self._seen.setdefault(label_name, record)
+    def _check_label(self, sample: ExternalSample) -> None:
         label_type = type(sample.label)
         if self._label_type is None:
             self._label_type = label_type
