@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -215,7 +214,7 @@ def png(
     samples = levels % (1 << bits)
     header = struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, interlaced)
     parts = [samples[y::dy, x::dx] for x, y, dx, dy in _PASSES] if interlaced else [samples]
-    rows = b"".join(itertools.chain.from_iterable(_rows(part, bits, random) for part in parts if part.size))
+    rows = b"".join(_rows(part, bits, random) for part in parts if part.size)
     stream = zlib.compress(rows)
     chunks = [chunk(b"IHDR", header)]
     if color == 3:
@@ -224,29 +223,32 @@ def png(
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks) + chunk(b"IEND", b"")
 
 
-def _rows(samples: np.ndarray, bits: int, random: np.random.Generator) -> Iterator[bytes]:
-    """The filtered rows of an image, each with the number of its filter."""
-    step = max(1, samples.shape[2] * bits // 8)
-    above = None
-    for line in samples:
-        if bits == 16:
-            row = np.frombuffer(line.astype(">u2").tobytes(), np.uint8)
-        else:
-            digits = np.unpackbits(line.astype(np.uint8).reshape(-1, 1), axis=1)[:, 8 - bits :]
-            row = np.packbits(digits)
-        above = np.zeros_like(row) if above is None else above
+def _rows(samples: np.ndarray, bits: int, random: np.random.Generator) -> bytes:
+    """The rows of an image, each with any filter."""
+    height = len(samples)
+    if bits == 16:
+        rows = np.frombuffer(samples.astype(">u2").tobytes(), np.uint8).reshape(height, -1)
+    else:
+        digits = np.unpackbits(samples.astype(np.uint8).reshape(height, -1, 1), axis=2)[..., 8 - bits :]
+        rows = np.packbits(digits.reshape(height, -1), axis=1)
+    return filtered(rows, random.integers(5, size=height), max(1, samples.shape[2] * bits // 8))
+
+
+def filtered(rows: np.ndarray, filters: np.ndarray, step: int = 1) -> bytes:
+    """Rows of bytes before compression, each with its filter (PNG 3, 9.2); a pixel has ``step`` bytes."""
+    result = []
+    above = np.zeros(rows.shape[1], int)
+    for kind, row in zip(filters.tolist(), rows.astype(int), strict=True):
         left, corner = (
-            np.concatenate((np.zeros(step, int), pixels[:-step]))[: len(row)] for pixels in (row, above)
+            np.concatenate((np.zeros(step, int), values[:-step]))[: len(row)] for values in (row, above)
         )
-        up = above.astype(int)
-        near = np.abs([up - corner, left - corner, left + up - 2 * corner])
-        paeth = np.where(
-            near[0] <= np.minimum(near[1], near[2]), left, np.where(near[1] <= near[2], up, corner)
-        )
-        kind = int(random.integers(5))
-        predicted = (np.zeros_like(up), left, up, (left + up) // 2, paeth)[kind]
-        yield bytes([kind]) + ((row - predicted) % 256).astype(np.uint8).tobytes()
+        guess = left + above - corner
+        distance = [np.abs(guess - values) for values in (left, above, corner)]
+        paeth = np.choose(np.argmin(distance, axis=0), (left, above, corner))
+        predicted = (0 * row, left, above, (left + above) // 2, paeth)[kind]
+        result.append(bytes([kind]) + ((row - predicted) & 255).astype(np.uint8).tobytes())
         above = row
+    return b"".join(result)
 
 
 WEBP_KINDS: dict[str, dict[str, Any]] = {

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from helpers.images import png as encode_png
-from helpers.payloads import chunk
+from helpers.payloads import chunk, filtered
 from helpers.transforms import HEIGHT, WIDTH, chains, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,21 +35,6 @@ def png_of_stream(
     parts = [stream[len(stream) * k // pieces : len(stream) * (k + 1) // pieces] for k in range(pieces)]
     data = b"".join(chunk(b"IDAT", part) for part in parts)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + before + data + chunk(b"IEND", b"")
-
-
-def filtered(mask: Mask, filters: npt.NDArray[np.int64]) -> bytes:
-    """Rows before compression, each with its filter (PNG specification, 9.2)."""
-    rows = []
-    above = np.zeros(mask.shape[1], np.int64)
-    for kind, row in zip(filters.tolist(), mask.astype(np.int64), strict=True):
-        left, corner = (np.concatenate(([0], values[:-1])) for values in (row, above))
-        guess = left + above - corner
-        distance = [np.abs(guess - values) for values in (left, above, corner)]
-        paeth = np.choose(np.argmin(distance, axis=0), (left, above, corner))
-        predicted = (0 * row, left, above, (left + above) // 2, paeth)[kind]
-        rows.append(bytes([kind]) + ((row - predicted) & 255).astype(np.uint8).tobytes())
-        above = row
-    return b"".join(rows)
 
 
 def compressed(data: bytes, level: int, strategy: int) -> bytes:
