@@ -62,35 +62,43 @@ def test_bad_keys_are_bounded_and_counts_are_not() -> None:
     assert result.bad_keys == tuple(f"k{i}" for i in range(1000))
 
 
-def verdict(now: list[float], waited: float, busy: str, **options: Any) -> str:
-    """The verdict after ten seconds, in which the worker thread was busy with one stage."""
+STEP = "The step is the limit: the loop waited 4.0% of the time for data."
+LOADER = "The loader is the limit: the loop waited 50% of the time for data"
+SLOW = (
+    "The slow engine 'reference' runs all transforms, because only it executes the steps Blot and Scratch "
+    "before another step: move them after all other steps, or write them as"
+)
+
+
+@pytest.mark.parametrize(
+    ("waited", "busy", "options", "begin", "words"),
+    [
+        (0.4, "executing", {}, STEP, ""),
+        (5.0, "planning", {}, LOADER, "larger batches"),
+        (5.0, "executing", {}, LOADER, "more threads"),
+        (5.0, "fetching", {}, LOADER, "stoker stage"),
+        (5.0, "handing over", {}, LOADER, "fewer columns"),
+        (5.0, "copying", {}, LOADER, "smaller dtype"),
+        (5.0, "executing", {"engine": "native"}, LOADER, "(engine 'native'). Reading, decoding and augment"),
+        (5.0, "executing", {"engine": "native", "custom_steps": ("Scratch",)}, LOADER, "the step Scratch in"),
+        (5.0, "executing", {"engine": "reference"}, LOADER, "leave out engine='reference'."),
+        # It advised more threads where one step had moved all images to the slow engine.
+        (5.0, "executing", {"engine": "reference", "slow_steps": ("Blot", "Scratch")}, LOADER, SLOW),
+    ],
+)
+def test_the_verdict_names_the_limit_and_a_cure(
+    now: list[float], waited: float, busy: str, options: dict[str, Any], begin: str, words: str
+) -> None:
     totals = StatsTotals(**options)
     totals.begin()
     totals.batches, totals.waited = 1, waited
     now[0] += 10
     totals.worker.seconds = {"idle": 9.0, busy: 4.0}
     assert ("fetching" in totals.stats().producer) is (busy == "fetching")
-    return totals.stats().verdict
-
-
-@pytest.mark.parametrize(
-    ("waited", "busy", "words"),
-    [
-        (0.4, "executing", "The step is the limit: the loop waited 4.0% of the time for data."),
-        (5.0, "planning", "larger batches"),
-        (5.0, "executing", "more threads"),
-        (5.0, "fetching", "stoker stage"),
-        (5.0, "handing over", "fewer columns"),
-        (5.0, "copying", "smaller dtype"),
-    ],
-)
-def test_the_verdict_names_the_limit_and_a_cure(
-    now: list[float], waited: float, busy: str, words: str
-) -> None:
-    found = verdict(now, waited, busy)
-    assert words in found
-    if waited > 1:
-        assert found.startswith("The loader is the limit: the loop waited 50% of the time for data.")
+    verdict = totals.stats().verdict
+    assert verdict.startswith(begin)
+    assert words in verdict
+    assert ("threads" in verdict) == (begin == LOADER and busy == "executing" and "slow" not in verdict)
 
 
 def test_a_short_run_is_not_called_slow_because_of_its_start(now: list[float]) -> None:
@@ -115,31 +123,6 @@ def test_a_short_run_is_not_called_slow_because_of_its_start(now: list[float]) -
     batch(7.0)
     now[0] += 3
     assert "the loop waited 70% of the time" in totals.stats("pass").verdict, "a later wait counts"
-
-
-@pytest.mark.parametrize(
-    ("engine", "slow_steps", "custom_steps", "words"),
-    [
-        ("native", (), ("Scratch",), "Reading, decoding and the step Scratch in Python take the time: use"),
-        ("native", (), (), "(engine 'native'). Reading, decoding and augmentation take the time: use more"),
-        ("reference", (), (), "The slow engine 'reference' takes the time: leave out engine='reference'."),
-        (
-            "reference",
-            ("Blot", "Scratch"),
-            (),
-            "The slow engine 'reference' runs all transforms, because only it executes the steps Blot and "
-            "Scratch before another step: move them after all other steps, or write them as",
-        ),
-    ],
-)
-def test_the_verdict_names_the_engine_and_the_steps_that_cost(
-    now: list[float], engine: str, slow_steps: tuple[str, ...], custom_steps: tuple[str, ...], words: str
-) -> None:
-    """It advised more threads where one step had moved all images to the slow engine."""
-    steps = {"slow_steps": slow_steps, "custom_steps": custom_steps}
-    found = verdict(now, 5.0, "executing", engine=engine, **steps)
-    assert words in found
-    assert ("threads" in found) == (engine == "native")
 
 
 def test_the_verdict_names_the_datasets() -> None:
@@ -236,6 +219,9 @@ POP = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: record_range("end"))
 def test_native_threads_show_each_stage_of_each_sample(
     thumbnails: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(stats, "_LIBRARIES", ("libnone-of-nvtx.so",))
+        assert stats._library() is None, "without a library no range is shown"
     library = SimpleNamespace(nvtxRangePushA=PUSH, nvtxRangePop=POP)
     monkeypatch.setattr(stats, "_library", lambda: library)
     stats._set_functions.cache_clear()
@@ -259,11 +245,6 @@ def test_native_threads_show_each_stage_of_each_sample(
     assert min(shown.values()) >= 61, "the loader may have begun a second batch"
     assert shown["end"] >= 3 * 61, "every range of a finished sample has ended"
     assert threading.get_native_id() not in {thread for thread, _ in RANGES}
-
-
-def test_without_a_library_no_range_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stats, "_LIBRARIES", ("libnone-of-nvtx.so",))
-    assert stats._library() is None
 
 
 def load(dataset: Any, **options: Any) -> ImageLoader:
