@@ -35,7 +35,6 @@ class MadeBatches(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
         return sum(batch.nbytes for batch in self.batches)
 
 

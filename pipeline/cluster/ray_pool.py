@@ -69,7 +69,6 @@ class RayWorker:
 
     @property
     def has_room(self) -> bool:
-        """Whether it can have another request."""
         return self.starting is None and len(self.running) < PER_WORKER
 
 
@@ -144,7 +143,6 @@ class RayPool:
         return list(worker.running.values())
 
     def ask(self, worker: RayWorker, number: int, wanted: WantedBatches) -> None:
-        """Ask a worker for some batches."""
         worker.running[worker.actor.make.remote(wanted)] = number
 
     def references(self) -> list[Any]:
@@ -219,7 +217,6 @@ class RayPool:
         return lost
 
     def close(self) -> None:
-        """End all workers."""
         for node in list(self.workers):
             self.forget(node)
         self._arguments = None

@@ -24,7 +24,6 @@ class State:
     identity: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as JSON data."""
         return {"version": _VERSION, **asdict(self)}
 
     @classmethod
@@ -114,7 +113,6 @@ class EpochParts(NamedTuple):
     begun: OldRanks | None = None  # None if the epoch has this loader's ranks and batch size
 
     def of(self, epoch: int) -> EpochParts:
-        """The parts of ``epoch``."""
         return self if self.epoch == epoch else EpochParts(epoch)
 
 

@@ -253,7 +253,6 @@ class Traffic:
         )
 
     def makers(self) -> tuple[MakerStats, ...]:
-        """Return the statistics of each maker."""
         return tuple(self._makers.values())
 
 

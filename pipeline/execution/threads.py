@@ -37,7 +37,6 @@ class OneShotEvent(threading.Event):
         self._bell: SimpleQueue[None] = SimpleQueue()
 
     def is_set(self) -> bool:
-        """Whether the event was set."""
         return self._is_set
 
     def set(self) -> None:
@@ -91,7 +90,6 @@ class WorkerThread:
         self._thread = threading.Thread(target=self._work, args=(run,), name=f"{_PREFIX}{name}", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         _running[self._thread] = self  # first: the interpreter may end as soon as the thread runs
         # The last function registered is called first, before libraries that the worker uses, such as DALI.
         atexit.unregister(end_workers)
@@ -118,7 +116,6 @@ class WorkerThread:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether :meth:`end` was called."""
         return self._is_stopping
 
     def _work(self, run: Callable[[], None]) -> None:

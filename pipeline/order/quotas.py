@@ -66,12 +66,10 @@ class QuotaSchedule:
 
     @cached_property
     def n(self) -> int:
-        """Draws in an epoch."""
         return int(self.quotas.sum())
 
     @cached_property
     def blocks(self) -> int:
-        """Blocks in an epoch."""
         block = max(_BLOCK, len(self.quotas))
         # blocks * n must fit into 63 bits: beyond 10**10 draws blocks become larger.
         return max(1, min(self.n // block, (1 << 62) // max(1, self.n)))
@@ -197,7 +195,6 @@ class MixedOrder:
 
     @property
     def n(self) -> int:
-        """Draws in an epoch."""
         return self.quota_schedule.n
 
     def without_interleaving(self) -> MixedOrder:

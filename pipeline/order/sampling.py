@@ -242,13 +242,7 @@ def make_loader_order(
 
 
 def _draws(samples: int | None, default: int, most: int | None) -> int:
-    if samples is None:
-        return default
-    number = whole_number("samples", samples)
-    if number < 1 or (most is not None and number > most):
-        rule = "at least 1" if most is None else f"from 1 to {most}"
-        raise ConfigError(f"samples must be {rule}, found {number}")
-    return number
+    return default if samples is None else whole_number("samples", samples, 1, most)
 
 
 def _refuse_shuffle(sampler: Sampler, shuffled: Order) -> None:

@@ -136,7 +136,6 @@ class PlannedSteps:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks."""
         return self.plan.world_size
 
     @cached_property

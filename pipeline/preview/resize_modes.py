@@ -48,18 +48,14 @@ def resize_page(
     options = {mode: _options(mode) for mode in all_modes}
     files, total = _read(source, samples, positions)
     upright = ConvertOptions(shard_bytes=_SHARD_BYTES, encoding="png")
-    rows = []
-    skips = [file for file in files if isinstance(file, Skip)]
-    for file in files:
-        if isinstance(file, Skip):
-            continue
+    rows, skips = [], [file for file in files if isinstance(file, Skip)]
+    for file in (file for file in files if isinstance(file, _File)):
         try:
-            cells = [_cell(file, one) for one in (upright, *options.values())]
+            first, *stored = (_cell(file, one) for one in (upright, *options.values()))
         except SkippedError as error:
             skips.append(Skip(file.key, *error.args))
             continue
-        named = replace(cells[0], caption=(file.key, *cells[0].caption))
-        rows.append((named, *cells[1:]))
+        rows.append((replace(first, caption=(file.key, *first.caption)), *stored))
     if not rows:
         raise ConfigError(f"no image can be shown: {name_reasons(skips)}", path=source, hint="Choose others.")
     lines = [f"{total:,} images", *([f"left out: {name_reasons(skips)}"] if skips else [])]

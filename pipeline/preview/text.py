@@ -68,7 +68,6 @@ class ShownDocument:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens."""
         return sum(one.tokens for one in self.passages)
 
 

@@ -197,13 +197,13 @@ class TestStream:
         ({"sampler": Weighted(np.ones(61), samples=0)}, "samples must be at least 1, found 0"),
         (
             {"sampler": Weighted("label", replacement=False, samples=61)},
-            "samples must be from 1 to 60, found 61",
+            "samples must be at most 60, found 61",
         ),
         ({"sampler": ClassBalanced(samples=-1)}, "samples must be at least 1, found -1"),
         ({"sampler": ClassBalanced(np.zeros(7))}, "classes must be one number a sample, 61, found float64"),
         ({"sampler": ClassBalanced(["cat"] * 61)}, "classes must be one number a sample"),
         ({"sampler": range(61)}, r"sampler must have a method order\(\), found range"),
-        ({"sampler": Repeated(2, samples=123)}, "samples must be from 1 to 122, found 123"),
+        ({"sampler": Repeated(2, samples=123)}, "samples must be at most 122, found 123"),
     ],
 )
 def test_a_loader_refuses_samplers_that_do_not_fit(load: Make, options: dict[str, Any], message: str) -> None:
