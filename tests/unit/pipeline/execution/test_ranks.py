@@ -65,17 +65,21 @@ def jax_distributed(initialized: bool) -> SimpleNamespace:
     )
 
 
-@pytest.mark.parametrize("framework", ["torch.distributed", "JAX"])
+# The stand-in for a module, and what it says.
+FRAMEWORKS = {
+    "torch.distributed": (torch_distributed, 9, 10, "torch.distributed"),
+    "jax": (jax_distributed, 2, 3, "JAX"),
+}
+
+
+@pytest.mark.parametrize("module", FRAMEWORKS)
 def test_a_loader_made_before_the_processes_are_connected_is_refused(
-    monkeypatch: pytest.MonkeyPatch, load: Callable[..., ImageLoader], framework: str
+    monkeypatch: pytest.MonkeyPatch, load: Callable[..., ImageLoader], module: str
 ) -> None:
     early, with_rank = load(), load(rank=0, world_size=1)
-    if framework == "JAX":
-        monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
-    else:
-        monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
-    now = find_process()
-    message = f"rank 0 of 1 (one process), but {framework} now says rank {now.rank} of {now.world_size}"
+    make, rank, world_size, name = FRAMEWORKS[module]
+    monkeypatch.setitem(sys.modules, module, make(True))
+    message = f"rank 0 of 1 (one process), but {name} now says rank {rank} of {world_size}"
     with pytest.raises(ConfigError, match=re.escape(message)):
         iter(early)
     assert len(next(iter(with_rank)).row) == 16
@@ -92,19 +96,20 @@ def test_a_loader_of_another_rank_or_world_size_is_refused(
         check_ranks(ranks)
 
 
+@pytest.mark.parametrize("module", FRAMEWORKS)
 @pytest.mark.parametrize("launcher", [TORCHRUN, HOROVOD, OPEN_MPI, MPICH, SLURM])
 def test_the_local_rank_comes_from_the_launcher_whatever_gives_the_rank(
-    monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str], module: str
 ) -> None:
     set_all(monkeypatch, launcher)
-    expected = find_process()
-    local = expected.local_rank, expected.local_world_size
+    of_launcher = find_process()
+    local = of_launcher.local_rank, of_launcher.local_world_size
+    make, rank, world_size, name = FRAMEWORKS[module]
+    monkeypatch.setitem(sys.modules, module, make(True))
+    assert find_process() == Process(rank, world_size, *local, name)
     assert find_process(Ranks(0, 2)) == Process(0, 2, *local, "given")
-    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
-    assert find_process() == Process(9, 10, *local, "torch.distributed")
-    monkeypatch.delitem(sys.modules, "torch.distributed")
-    monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
-    assert find_process() == Process(2, 3, *local, "JAX")
+    monkeypatch.setitem(sys.modules, module, make(False))
+    assert find_process() == of_launcher, "it is not initialised"
 
 
 def test_without_a_launcher_the_local_rank_is_pytorchs_current_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,29 +125,10 @@ def test_without_a_launcher_the_local_rank_is_pytorchs_current_gpu(monkeypatch: 
     assert find_process().local_rank == 0
 
 
-@pytest.mark.parametrize(
-    ("module", "make", "expected"),
-    [
-        ("torch.distributed", torch_distributed, Process(9, 10, 1, 4, "torch.distributed")),
-        ("jax", jax_distributed, Process(2, 3, 1, 4, "JAX")),
-    ],
-)
-def test_an_initialised_framework_takes_precedence_over_the_environment(
-    monkeypatch: pytest.MonkeyPatch, module: str, make: Callable[[bool], SimpleNamespace], expected: Process
-) -> None:
-    set_all(monkeypatch, TORCHRUN)
-    monkeypatch.setitem(sys.modules, module, make(True))
-    assert find_process() == expected
-    assert find_process(Ranks(1, 2)) == Process(1, 2, 1, 4, "given")
-    monkeypatch.setitem(sys.modules, module, make(False))
-    assert find_process().source == "torchrun"
-
-
 def test_jax_too_old_or_half_imported_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(distributed=SimpleNamespace()))
-    assert find_process() == Process()
-    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
-    assert find_process() == Process()
+    for module in (SimpleNamespace(distributed=SimpleNamespace()), SimpleNamespace()):
+        monkeypatch.setitem(sys.modules, "jax", module)
+        assert find_process() == Process()
 
 
 def test_processes_that_a_launcher_started_share_the_global_batch(
@@ -155,11 +141,7 @@ def test_processes_that_a_launcher_started_share_the_global_batch(
         launcher = dict(zip(SLURM, map(str, values), strict=True)) | {"SLURM_NODEID": str(machine)}
         running.append(warm_python.start(WORKER, thumbnails, environment=launcher))
     outputs = [json.loads(process.output()) for process in running]
-    assert [(launcher, local) for launcher, local, _, _ in outputs] == [
-        ("Slurm", 0),
-        ("Slurm", 1),
-        ("Slurm", 0),
-    ]
+    assert [output[:2] for output in outputs] == [["Slurm", 0], ["Slurm", 1], ["Slurm", 0]]
     assert all(f"rank {rank} of 3" in loader for rank, (_, _, loader, _) in enumerate(outputs))
     order = FullShuffle(61).positions(0, np.arange(61)).tolist()
     steps = list(zip(*(batches for _, _, _, batches in outputs), strict=True))
