@@ -36,20 +36,32 @@ if TYPE_CHECKING:
     from .recipe import save_recipe as save_recipe
     from .recipe import view_recipe_names as view_recipe_names
     from .transforms.base import Transform as Transform
+    from .transforms.color import JPEG as JPEG
     from .transforms.color import ColorJitter as ColorJitter
+    from .transforms.color import ElasticTransform as ElasticTransform
+    from .transforms.color import GaussianBlur as GaussianBlur
+    from .transforms.color import GaussianNoise as GaussianNoise
     from .transforms.color import Grayscale as Grayscale
+    from .transforms.color import RandomAdjustSharpness as RandomAdjustSharpness
+    from .transforms.color import RandomAutocontrast as RandomAutocontrast
     from .transforms.color import RandomChannelPermutation as RandomChannelPermutation
+    from .transforms.color import RandomEqualize as RandomEqualize
     from .transforms.color import RandomGrayscale as RandomGrayscale
     from .transforms.color import RandomInvert as RandomInvert
     from .transforms.color import RandomPhotometricDistort as RandomPhotometricDistort
+    from .transforms.color import RandomPosterize as RandomPosterize
+    from .transforms.color import RandomSolarize as RandomSolarize
     from .transforms.combining import CopyPaste as CopyPaste
     from .transforms.combining import DetectionMixUp as DetectionMixUp
     from .transforms.combining import Mosaic as Mosaic
     from .transforms.crops import CenterCrop as CenterCrop
     from .transforms.crops import CoverCrop as CoverCrop
     from .transforms.crops import ObjectCrop as ObjectCrop
+    from .transforms.crops import Pad as Pad
+    from .transforms.crops import RandomCrop as RandomCrop
     from .transforms.crops import RandomIoUCrop as RandomIoUCrop
     from .transforms.crops import RandomResizedCrop as RandomResizedCrop
+    from .transforms.crops import RandomZoomOut as RandomZoomOut
     from .transforms.nested import Identity as Identity
     from .transforms.nested import RandomApply as RandomApply
     from .transforms.nested import RandomChoice as RandomChoice
@@ -58,18 +70,6 @@ if TYPE_CHECKING:
     from .transforms.output import RandomErasing as RandomErasing
     from .transforms.output import SubtractMean as SubtractMean
     from .transforms.output import ToDtype as ToDtype
-    from .transforms.pad import Pad as Pad
-    from .transforms.pad import RandomCrop as RandomCrop
-    from .transforms.pad import RandomZoomOut as RandomZoomOut
-    from .transforms.pixels import JPEG as JPEG
-    from .transforms.pixels import ElasticTransform as ElasticTransform
-    from .transforms.pixels import GaussianBlur as GaussianBlur
-    from .transforms.pixels import GaussianNoise as GaussianNoise
-    from .transforms.pixels import RandomAdjustSharpness as RandomAdjustSharpness
-    from .transforms.pixels import RandomAutocontrast as RandomAutocontrast
-    from .transforms.pixels import RandomEqualize as RandomEqualize
-    from .transforms.pixels import RandomPosterize as RandomPosterize
-    from .transforms.pixels import RandomSolarize as RandomSolarize
     from .transforms.policies import AugMix as AugMix
     from .transforms.policies import AutoAugment as AutoAugment
     from .transforms.policies import RandAugment as RandAugment
@@ -97,15 +97,14 @@ _NAMES = {
     "plan": "ImagePlan compile_image",
     "recipe": "load_recipe load_views model_arguments recipe_names register save_recipe view_recipe_names",
     "transforms.base": "Transform",
-    "transforms.color": "ColorJitter Grayscale RandomChannelPermutation RandomGrayscale RandomInvert "
-    "RandomPhotometricDistort",
+    "transforms.color": "ColorJitter ElasticTransform GaussianBlur GaussianNoise Grayscale JPEG "
+    "RandomAdjustSharpness RandomAutocontrast RandomChannelPermutation RandomEqualize RandomGrayscale "
+    "RandomInvert RandomPhotometricDistort RandomPosterize RandomSolarize",
     "transforms.combining": "CopyPaste DetectionMixUp Mosaic",
-    "transforms.crops": "CenterCrop CoverCrop ObjectCrop RandomIoUCrop RandomResizedCrop",
+    "transforms.crops": "CenterCrop CoverCrop ObjectCrop Pad RandomCrop RandomIoUCrop RandomResizedCrop "
+    "RandomZoomOut",
     "transforms.nested": "Identity RandomApply RandomChoice RandomOrder",
     "transforms.output": "Normalize RandomErasing SubtractMean ToDtype",
-    "transforms.pad": "Pad RandomCrop RandomZoomOut",
-    "transforms.pixels": "ElasticTransform GaussianBlur GaussianNoise JPEG RandomAdjustSharpness "
-    "RandomAutocontrast RandomEqualize RandomPosterize RandomSolarize",
     "transforms.policies": "AugMix AutoAugment RandAugment TrivialAugmentWide",
     "transforms.resize": "Letterbox RandomResize RandomShortestSize Resize ScaleJitter",
     "transforms.warps": "RandomAffine RandomHorizontalFlip RandomPerspective RandomRotation "

@@ -5,15 +5,13 @@ SplitMix64 sequence from the key (:func:`stoker.random.sequence`).
 
 Normal noise: red takes the lowest 16 bits, green the next 16, then blue, then a fourth channel. The next four
 channels take the bits of number ``p + 2**40``, and so on. The number k of 16 bits gives the quantile
-``(k + 0.5) / 65536`` of the standard normal distribution, in float32. Values reach from -4.33 to 4.33, and
-have a variance of 0.9999. Any part of an image can be made alone.
+``(k + 0.5) / 65536`` of the standard normal distribution, in float32.
 
 The field of ElasticTransform is made as torchvision makes it (``torchvision.transforms.v2``, 0.29): uniform
-noise from -1 to 1 for each pixel and axis, smoothed by a Gaussian, times ``alpha`` over the size in
-torchvision's unit, which is half the image. In pixels that is ``alpha / 2``. With k for the lowest 16 bits of
-the pixel, the noise along x is ``(2 * k + 1) / 65536 - 1``; the next 16 bits are for y. The Gaussian
-ends 4 sigma from its centre, its weights are rounded to multiples of 2**-16 so that they sum to 1, and the
-field is continued by reflection. So all sums are exact in float64.
+noise from -1 to 1 for each pixel and axis, smoothed by a Gaussian, times ``alpha / 2`` in pixels. With k for
+the lowest 16 bits of the pixel, the noise along x is ``(2 * k + 1) / 65536 - 1``; the next 16 bits are for y.
+The Gaussian ends 4 sigma from its centre, its weights are rounded to multiples of 2**-16 so that they sum to
+1, and the field is continued by reflection. So all sums are exact in float64.
 """
 
 from __future__ import annotations

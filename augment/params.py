@@ -147,10 +147,9 @@ class Warp(PerSample):
 class Border(PerSample):
     """Padding that continues the image, by showing some of its rows and columns again.
 
-    ``region``, ``dest``, ``flip`` and ``fill`` then describe a tile, whose size may differ from sample to
-    sample. The pixel of the output in row r and column c is the tile's in row ``rows[r]`` and column
-    ``columns[c]``. With a warp they are rows and columns of its canvas: the canvas is made and
-    rounded to uint8, and the warp resamples it or picks its pixels.
+    ``region``, ``dest``, ``flip`` and ``fill`` then describe a tile. The pixel of the output in row r and
+    column c is the tile's in row ``rows[r]`` and column ``columns[c]``. With a warp they are rows and columns
+    of its canvas, which is made and rounded to uint8.
     """
 
     size: npt.NDArray[np.int32]  # (N, 2) int32, height and width of the tile, pixels
@@ -194,11 +193,7 @@ class Erase(PerSample):
 
 @dataclass(frozen=True)
 class MeanImage:
-    """An image that is subtracted from each finished image, after the geometry of that image.
-
-    ``crop`` and ``region`` replace the image's, whose ``dest``, ``flip`` and ``interpolation``
-    hold for the mean as well. It is resampled in floats, and not rounded. Outside of ``dest`` it is zero.
-    """
+    """An image that is subtracted from each finished image, resampled in floats by the image's geometry."""
 
     levels: npt.NDArray[np.float32]  # (H, W, C) float32, in levels of the stored images; of grey, C is 1
     # (N,) bool, images that it is subtracted from: all that show more than padding
@@ -230,26 +225,23 @@ class ImageParams(PerSample):
         flip: (N, 2) bool, horizontally, vertically.
         color: (N, 3, 4) float32; contains dtype scaling and normalisation.
         fill: (3,) uint8, RGB.
-        interpolation: (N,) uint8, :class:`stoker.augment.resampling.Interpolation`: the filter
-            of samples that are not warped, or of their canvas where pixels are picked from it.
+        interpolation: (N,) uint8, :class:`stoker.augment.resampling.Interpolation` of samples that are not
+            warped, or of their canvas where pixels are picked from it.
         mean_matrix: (N, 3, 3) float32. ``mean_matrix @ m`` is added to the result, where m is the mean RGB
             of the output before ``color``, fill included.
-        steps: Operations on the pixels, one after the other, before ``color``; see
-            :mod:`stoker.augment.steps`.
+        steps: Operations on the pixels, one after the other, before ``color``.
         warp: Geometry that is not along the axes; ``dest`` and ``flip`` then refer to its canvas.
         border: Padding that continues the image; ``dest`` and ``flip`` then refer to its tile.
         erase: Boxes that are overwritten last, one after the other.
         mean_image: An image that is subtracted from the result, under the same geometry.
         image_size: (N, 2) int32, height and width of each image, which lies at the top left of its slot in
-            the array; zeros fill the rest. Everything else refers to this size as the output's. None where
-            all images fill the array.
+            the array; zeros fill the rest. Everything else refers to this size as the output's.
         plain: Set if images may be resampled without antialiasing: "bilinear" if all are bilinear and do not
             antialias, else "mixed". ``interpolation`` says how each one is resampled.
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
-            outside no longer belongs to the image. None for no such condition. Engines ignore it.
-        empty: (N,) bool, images that show only padding; None for none. Engines ignore it.
-        composition: How these images, which show one sample each, are parts of other images; None where they
-            are the images of the batch.
+            outside no longer belongs to the image. Engines ignore it.
+        empty: (N,) bool, images that show only padding. Engines ignore it.
+        composition: How these images, which show one sample each, are parts of other images.
         channels: Units of images that are not RGB or grey, in place of ``color`` and ``fill``.
     """
 
@@ -292,13 +284,7 @@ class ImageParams(PerSample):
         return height, width
 
     def needs(self) -> frozenset[str]:
-        """Names of the optional fields that are set; for ``steps`` the names of its steps' classes.
-
-        "perspective" is added if the warp's matrices need not be affine, "nearest" if its samples may pick
-        pixels, "direct" if engines must not make its canvas, and "noise" if boxes are filled with noise.
-        ``plain`` adds "antialias=False"; if images are also resampled in other ways, it adds "antialias=False
-        beside other resizes, warps or bicubic".
-        """
+        """Names of the optional fields that are set, the classes of the steps, and what warps may do."""
         optional = {field.name for field in fields(self) if field.default is None}
         optional -= {"steps", "plain", "window", "empty"}
         names = frozenset(name for name in optional if getattr(self, name) is not None)

@@ -120,7 +120,7 @@ class ImagePlan:
         objects: Objects | None = None,
         parts: Parts | None = None,
     ) -> ImageParams:
-        """Decide the parameters of N samples: a pure function of its arguments, sample by sample.
+        """Decide the parameters of N samples: a pure function, sample by sample; or raise ConfigError.
 
         Args:
             height: (N,) integers, pixels, after the EXIF orientation has been applied.
@@ -131,9 +131,6 @@ class ImagePlan:
             objects: Boxes of the samples' objects, on which plans with :attr:`uses_boxes` depend.
             parts: The parts of images that the samples are, for plans with :attr:`combining`, which then
                 ignore ``samples``. By default each image shows its sample alone.
-
-        Raises:
-            ConfigError: A transform refuses an image, or the images of a batch are too large.
         """
         if self.combining:
             parts = parts or Parts.of(samples)
@@ -213,12 +210,11 @@ def compile_image(
 ) -> ImagePlan:
     """Check a list of transforms and prepare it for drawing.
 
-    Geometry and colour may come in any order: they do not depend on each other, and geometry is executed
-    first. RandomErasing, Normalize and ToDtype come last.
+    Geometry and colour may come in any order: geometry is executed first. RandomErasing, Normalize and
+    ToDtype come last. A list of another order, or whose images have no common size, is a ConfigError.
 
     Args:
-        transforms: Applied in this order. Transforms of batches, which a recipe may hold too, are refused:
-            a loader applies them.
+        transforms: Applied in this order. Transforms of batches are refused: a loader applies them.
         dtype: Element type of the output; by default float32 after Normalize, else uint8. Floats are in 0..1
             unless ``ToDtype(scale=False)`` or Normalize says otherwise.
         channels: Number of channels of the images, from 1; Normalize needs it.
@@ -226,10 +222,6 @@ def compile_image(
         bits: Bits of a level of the images: 8 or 16, or 32 if levels are floats.
         pad_to_multiple_of: Images may leave the transforms in different sizes: a batch is as high and wide
             as its largest image, rounded up to a multiple of this. None where all must have one size.
-
-    Raises:
-        ConfigError: An item is not a transform, the order or the dtype is invalid, or the size of the output
-            differs from sample to sample.
     """
     size: Size | None = None
     canvas: Size | None = None

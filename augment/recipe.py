@@ -1,15 +1,10 @@
 """Recipes: a list of transforms as JSON, to be kept with a model and shared.
 
     {"version": 1, "transforms": [{"name": "RandomResizedCrop", "size": [224, 224]}, ...]}
-
-Transforms within others are such objects, too. :func:`register` makes a user's own transform known by name.
-"source" may say where a recipe comes from and how it differs from the original. "model" may hold arguments
-for its model. Arguments that are left out have their defaults; unknown names and arguments are refused.
-
-A recipe of views has "views" in place of "transforms": lists of transforms, and views, by the names of their
-columns.
-
     {"version": 1, "views": {"large": {"name": "Views", "count": 2, "transforms": [...]}, "whole": [...]}}
+
+Transforms within others are such objects, too. "source" may say where a recipe comes from, and "model" hold
+arguments for its model. Arguments that are left out have their defaults; unknown ones are refused.
 """
 
 from __future__ import annotations
@@ -81,13 +76,9 @@ def model_arguments(name_or_path: str | Path) -> dict[str, Any]:
 
 
 def load_views(name_or_path: str | Path) -> dict[str, Views | list[AnyTransform]]:
-    """Load a recipe of views: what a loader takes as ``transforms``, by the names of the columns.
+    """Load a recipe of views, by a name of :func:`view_recipe_names` or a path, as :func:`load_recipe`.
 
-    Args:
-        name_or_path: A name from :func:`view_recipe_names`, or the path of a JSON file.
-
-    Raises:
-        ConfigError: There is no such recipe, or the file holds something else; the error names the file.
+    A loader takes it as ``transforms``; its keys are the names of the columns.
     """
     views: dict[str, Views | list[AnyTransform]] = _load(name_or_path, "views")[0]
     return views
@@ -155,11 +146,7 @@ def _contents(recipe: Any, contents: Contents) -> Any:
 def save_recipe(
     transforms: Sequence[Description] | Mapping[str, Views | Sequence[Description]], path: str | Path
 ) -> None:
-    """Write ``transforms``, or views by the names of their columns, with all arguments to a JSON file.
-
-    Raises:
-        ConfigError: An item is not a transform, or has an argument that JSON cannot hold.
-    """
+    """Write ``transforms``, or views by the names of their columns, to a JSON file, or raise ConfigError."""
     Path(path).write_text(json.dumps(recipe_json(transforms), indent=2) + "\n", "utf-8")
 
 
@@ -184,11 +171,7 @@ def _to_dicts(transforms: Sequence[Description]) -> list[dict[str, Any]]:
 
 
 def register(transform: type[_T]) -> type[_T]:
-    """Let recipes name your own transform; a decorator of its class.
-
-    Raises:
-        ConfigError: The class is not a dataclass derived from Transform, or another transform has its name.
-    """
+    """Let recipes name your own transform; a decorator of its class. ConfigError for a name in use."""
     name = transform.__name__
     if not (issubclass(transform, Transform) and "__dataclass_params__" in vars(transform)):
         raise ConfigError(

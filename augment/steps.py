@@ -87,25 +87,13 @@ class PerSample:
 class Step(PerSample):
     """Base of all steps: a frozen dataclass of arrays. A user's transform may append a user's step.
 
-    This is a whole step::
-
-        @dataclass(frozen=True)
-        class Solarize(Step):
-            operation: ClassVar[str] = "solarize"
-
-            threshold: npt.NDArray[np.int16]  # (N,)
-
-            def apply(self, i: int, pixels: Pixels) -> Pixels:
-                return np.where(pixels >= self.threshold[i], 255 - pixels, pixels)
-
     The reference engine runs ``apply``, and so does the native engine for custom steps that come last. C++
     gets the fields that ``_native.STEP_COLUMNS`` names, in the dtypes that it states. DALI gets what its row
-    in ``pipeline/engines/dali/steps.py`` feeds. ``tests/helpers/transforms.py`` states how far
-    engines may differ.
+    in ``pipeline/engines/dali/steps.py`` feeds. ``tests/helpers/transforms.py`` states how far engines may
+    differ.
 
     Attributes:
-        operation: Name under which C++ registers the operation, in snake case; empty for a step that C++ does
-            not execute.
+        operation: Name under which C++ registers the operation; empty for a step that C++ does not execute.
         where: (N,) bool, samples that it changes. The other arrays are ignored for all other samples.
     """
 
@@ -114,12 +102,7 @@ class Step(PerSample):
     where: npt.NDArray[np.bool_]
 
     def run(self, i: int, pixels: Pixels) -> Pixels:
-        """Execute it on the image of sample ``i``; may return ``pixels`` itself, never changes it.
-
-        Raises:
-            EngineError: ``apply`` raised something, which is the cause.
-            ConfigError: ``apply`` returned no image like ``pixels``.
-        """
+        """Execute it on the image of sample ``i``; may return ``pixels`` itself, never changes it."""
         return self._called("apply", i, pixels) if self.where[i] else pixels
 
     def _called(self, method: str, at: int | npt.NDArray[np.intp], pixels: Pixels) -> Pixels:
@@ -168,20 +151,14 @@ class Step(PerSample):
 class BatchStep(Step):
     """Base of users' steps that change several images in one call, for functions that work on batches.
 
-    The native engine calls ``apply_batch`` where the step comes last, as for any step of a user: once for
-    each thread, with its share of a batch. The reference calls it with one image at a time. So the result
-    for an image must not depend on the others.
+    The native engine calls ``apply_batch`` once for each thread, with its share of a batch, the reference
+    with one image at a time. So the result for an image must not depend on the others.
     """
 
     def apply_batch(self, rows: npt.NDArray[np.intp], pixels: Pixels) -> Pixels:
-        """Change M images.
+        """Change M images, (M, H, W, 3) uint8, in place or not, and return them.
 
-        Args:
-            rows: (M,), the samples of the batch that the images belong to, to look up the step's arrays.
-            pixels: (M, H, W, 3) uint8, which may be changed in place.
-
-        Returns:
-            (M, H, W, 3) uint8.
+        ``rows``, (M,), are the samples that they belong to, to look up the step's arrays.
         """
         raise NotImplementedError
 
@@ -206,8 +183,8 @@ def to_uint8(values: npt.NDArray[np.floating[Any]]) -> Pixels:
 
 def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[Any]:
     """Convert to the output's element type."""
-    # uint8 and uint16 are rounded half up and clipped to their range; floats are rounded to nearest even;
-    # bfloat16 is returned as uint16 bit patterns, because NumPy has no such dtype.
+    # Integers are rounded half up and clipped to their range; floats are rounded to nearest even; bfloat16 is
+    # returned as uint16 bit patterns, because NumPy has no such dtype.
     if dtype == "uint8":
         return to_uint8(values)
     if dtype == "uint16":
@@ -575,10 +552,9 @@ _OF_CTYPES: Any = _FUNCTION.__mro__[1]  # the base of all functions of ctypes; i
 class Compiled(Step):
     """A call of a compiled function that changes the image.
 
-    The function is ``void f(uint8_t* rgb, int64_t height, int64_t width, const double* values)``. ``rgb`` is
-    the image, (height, width, 3) uint8, which the function changes in place. ``values`` are the numbers of
-    the sample. The native engine calls the function on its threads, without the interpreter's lock,
-    anywhere in the list. The function must not write beyond the image and must not raise. With numba::
+    The function is ``void f(uint8_t* rgb, int64_t height, int64_t width, const double* values)``. It changes
+    the image, (height, width, 3) uint8, in place, by the numbers of the sample. The native engine calls it on
+    its threads, without the interpreter's lock, anywhere in the list. It must not raise. With numba::
 
         @numba.cfunc("void(CPointer(uint8), int64, int64, CPointer(float64))")
         def darken(rgb, height, width, values):

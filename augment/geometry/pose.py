@@ -23,7 +23,7 @@ _REACH = 3  # standard deviations, beyond which a keypoint outside of the image 
 def heatmaps(
     keypoints: npt.ArrayLike, size: tuple[int, int], *, stride: int = 4, sigma: float = 2.0
 ) -> tuple[Float32, Float32]:
-    """Return heat maps of keypoints, and their weights.
+    """Return heat maps of keypoints, and their weights; ConfigError where shapes do not fit.
 
     A map is a Gaussian whose largest value, 1, is at the keypoint (Xiao et al., "Simple baselines", ECCV
     2018, without the rounding to a cell: Zhang et al., "DARK", CVPR 2020).
@@ -37,9 +37,6 @@ def heatmaps(
     Returns:
         Heat maps, (..., K, height / stride, width / stride) float32; and weights, (..., K) float32: 1 for a
         labelled keypoint, whether hidden or visible, 0 for others and those far outside of the image.
-
-    Raises:
-        ConfigError: The keypoints or the size do not fit.
     """
     points = _points(keypoints)
     if stride < 1 or size[0] % stride or size[1] % stride:
@@ -98,9 +95,6 @@ def simcc(
     Returns:
         Along x (..., K, width * split) float32, along y (..., K, height * split) float32, with the largest
         value 1; and weights as of :func:`heatmaps`.
-
-    Raises:
-        ConfigError: The keypoints do not fit.
     """
     points = _points(keypoints)
     deviations = np.broadcast_to(np.asarray(sigma, np.float64), (2,)) / split

@@ -30,7 +30,7 @@ def to_source(
     box_format: BoxFormat = "XYXY",
     size: npt.ArrayLike | None = None,
 ) -> Float:
-    """Boxes of an output in the pixels of its source.
+    """Boxes of an output in the pixels of its source; ConfigError where shapes do not fit.
 
     Args:
         boxes: (..., M, 4), pixels of the output, in ``box_format``. A tensor of PyTorch must be on the CPU.
@@ -43,9 +43,6 @@ def to_source(
     Returns:
         (..., M, 4) float64. A box that is turned becomes the upright box around it. What lies behind the
         horizon of a perspective is infinitely far away.
-
-    Raises:
-        ConfigError: The shapes do not fit each other.
     """
     xyxy = convert_boxes(boxes, box_format, "XYXY")
     if xyxy.shape[-1:] != (4,):
@@ -62,7 +59,7 @@ def to_source(
 def keypoints_to_source(
     keypoints: npt.ArrayLike, matrix: npt.ArrayLike, *, swap: Sequence[int] | None = None, coco: bool = False
 ) -> Float:
-    """Keypoints of an output in the pixels of its source.
+    """Keypoints of an output in the pixels of its source; ConfigError where shapes do not fit.
 
     Args:
         keypoints: (..., M, K, 3), x, y and a visibility or a score, which stays; or (..., M, K, 2). A point
@@ -76,9 +73,6 @@ def keypoints_to_source(
 
     Returns:
         (..., M, K, 3) or (..., M, K, 2) float64.
-
-    Raises:
-        ConfigError: The shapes do not fit each other.
     """
     points = np.array(keypoints, np.float64)
     if points.ndim < 2 or points.shape[-1] not in (2, 3):
@@ -97,7 +91,7 @@ def keypoints_to_source(
 def masks_to_source(
     masks: npt.ArrayLike, matrix: npt.ArrayLike, size: Sequence[int] | npt.NDArray[Any], *, fill: int = 0
 ) -> npt.NDArray[Any]:
-    """Masks of one image of the output, in the pixels of its source.
+    """Masks of one image of the output, in the pixels of its source; ConfigError where shapes do not fit.
 
     Args:
         masks: (..., H, W), of any dtype: instance masks, class masks, or scores of each class.
@@ -108,9 +102,6 @@ def masks_to_source(
     Returns:
         (..., height, width) of the same dtype. Each pixel has the value of the output's pixel that shows its
         centre.
-
-    Raises:
-        ConfigError: The shapes do not fit each other, or the matrix has no inverse.
     """
     given, matrix = np.asarray(masks), np.asarray(matrix, np.float64)
     if matrix.shape != (3, 3):

@@ -159,42 +159,20 @@ class Transform(Description):
     """Base of all transforms of images: a frozen dataclass whose fields are the arguments.
 
     :meth:`params` decides what the transform does to a batch of N images, and an engine executes it. The
-    method reads no pixels, and its random numbers are given. This is a whole transform::
-
-        @dataclass(frozen=True)
-        class RandomSolarize(Transform):
-            threshold: int
-            p: float = 0.5
-
-            draws: ClassVar[int] = 1
-
-            def __post_init__(self) -> None:
-                self.set_whole("threshold", 0, 256)
-                self.check_probability()
-
-            def params(self, state: TransformState, u: Float) -> None:
-                levels = np.full(len(u), self.threshold, np.int16)
-                state.add_steps(Solarize(u[:, 0] < self.p, levels))
-
-    :class:`Description` has the checks of arguments. The state has a verb for each thing that
-    can happen to images, where arrays over axes are (2, N), the vertical axis first:
+    method reads no pixels, and its random numbers are given. :class:`Description` has the checks of
+    arguments. The state has a verb for each thing that can happen to images, where arrays over axes are
+    (2, N), the vertical axis first:
 
     - ``size`` is the height and width so far. ``crop(origin, size)``, ``resize(size, interpolation)``,
       ``pad(mode, before, after)``, ``mirror(where, axis)`` and ``distort(matrix)`` change the geometry;
       boxes, keypoints and masks follow by themselves. ``use_fill(color)`` chooses the colour of padding.
     - ``color.affine(matrix)``, (3, 4), ``color.linear(matrix, grey_share)``, (3, 3), and
       ``color.offset(constant)``, (3,), change colours by a map of RGB in 0..255. Each takes one map for all
-      images, or one for each with a leading axis N; images that stay as they are get the identity. The maps
-      of all transforms are composed, and clipped once at the end. ``grey_share[i]`` times image i's mean grey
-      is added to each channel, which is how contrast is made. :mod:`stoker.augment.transforms.color` has
-      matrices of brightness, saturation, grey, hue and permutation.
+      images, or one for each with a leading axis N. The maps of all transforms are composed, and clipped
+      once at the end. ``grey_share[i]`` times image i's mean grey is added to each channel.
     - ``add_steps(step)`` adds a pixel operation of :mod:`stoker.augment.steps`, for what no map expresses.
     - ``erase(origin, size)`` overwrites a box at the end.
     - ``take(rows)`` and ``put(rows, taken)`` apply other transforms to some of the images.
-
-    Every engine executes the changes of geometry and colours; DALI lacks some modes of padding. The
-    native and the reference engine execute all steps of :mod:`stoker.augment.steps`; DALI lacks ``Table``,
-    ``AddNoise``, ``Displace`` and ``Compiled``.
 
     Attributes:
         draws: Number of random numbers that it needs for each sample. If that depends on the arguments,

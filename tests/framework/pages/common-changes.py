@@ -10,7 +10,7 @@ from stoker.formats.sources.registry import SourceFormat
 
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"))[:2]
 packages = iter(["formats.containers", "formats.sources", ""])
-__package__ = "stoker.augment.transforms.pixels"  # where the module of each block lies
+__package__ = "stoker.augment.transforms.color"  # where the module of each block lies
 # [after each block]
 __package__ = "stoker." + next(packages)
 # [the page]
