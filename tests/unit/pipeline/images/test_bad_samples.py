@@ -13,7 +13,7 @@ from helpers.loaders import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Resize
-from stoker.errors import ConfigError, SampleError
+from stoker.errors import SampleError
 from stoker.formats.open import open as open_dataset
 
 FIRST = "a bad sample was {}, 'k{}'"
@@ -127,20 +127,3 @@ def test_a_state_does_not_depend_on_max_bad(damaged: Callable[..., Path]) -> Non
         next(iter(saved))
         other.load_state_dict(saved.state_dict())
         assert receive(other) == list(range(10, 20))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_bad": 1.5}, "max_bad as a float is a share, 0 to 1, found 1.5"),
-        ({"max_bad": float("nan")}, "max_bad as a float is a share"),
-        ({"max_bad": -1}, "max_bad must be at least 0, found -1"),
-        ({"max_bad": "1%"}, "max_bad must be a number or a share, found '1%'"),
-        ({"max_bad": 3, "on_error": "raise"}, "on_error='raise' does neither"),
-    ],
-)
-def test_a_wrong_max_bad_is_refused(
-    damaged: Callable[..., Path], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load(damaged(2, []), **options)

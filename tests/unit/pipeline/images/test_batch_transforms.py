@@ -255,10 +255,7 @@ def of_torchvision(name: str) -> Any:
         (of_torchvision("Compose"), "torchvision's Compose\nGive a list"),
         ([of_torchvision("FiveCrop"), Resize(8)], "torchvision's FiveCrop\n.*wrap it in a function"),
         ([Resize(8), of_torchvision("ToTensor")], "torchvision's ToTensor\nLeave it out: batches are arrays"),
-        (
-            [of_torchvision("RandomErasing")],
-            "Write stoker.augment.RandomErasing, which",
-        ),
+        ([of_torchvision("RandomErasing")], "Write stoker.augment.RandomErasing, which"),
     ],
 )
 def test_what_is_no_list_of_transforms_in_their_order_is_refused(transforms: Any, message: str) -> None:

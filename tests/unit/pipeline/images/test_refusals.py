@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker import AspectBuckets, DaliOptions, ImageLoader, Patches, RandomSizes, Tokens
+from stoker import AspectBuckets, BadSamples, DaliOptions, ImageLoader, Patches, RandomSizes, Tokens
 from stoker.augment import (
     BlockwiseMask,
     CenterCrop,
@@ -45,6 +45,7 @@ PATCHES: dict[str, Any] = {
     "sizes": Patches(4, most=20, row=64),
     "columns": ("patches", "row"),
 }
+MASKED = Views(1, CROP, mask=RandomMask(3))
 VIEWS: dict[str, Any] = {"transforms": {"a": Views(3, CROP)}}
 OBJECTS: dict[str, Any] = {"dataset": "annotated", "transforms": [Resize((30, 40))], "columns": ("boxes",)}
 
@@ -149,6 +150,21 @@ OBJECTS: dict[str, Any] = {"dataset": "annotated", "transforms": [Resize((30, 40
             {"columns": ("to_source",), "transforms": [Resize((9, 9)), ElasticTransform()]},
             "cannot exp",
         ),
+        (LOADER, {"transforms": {}}, "transforms is an empty mapping"),
+        (LOADER, {"transforms": {"label": CROP}}, "'label' makes a column 'label', and there"),
+        (LOADER, {"transforms": {"height": CROP}}, "'height' makes a column 'height', and there"),
+        (LOADER, {"transforms": {"a": MASKED, "a_mask": CROP}}, "'a_mask' makes a column 'a_mask'"),
+        (LOADER, {"transforms": {"_a": CROP}}, "'_a' cannot be the name of a column"),
+        (LOADER, {"transforms": {1: CROP}}, "1 cannot be the name of a column"),
+        (LOADER, {"transforms": {"a": [*CROP, MixUp()]}}, "'a': MixUp mixes samples of a batch"),
+        (LOADER, {"transforms": {"a": Views(2, [*CROP, sorted])}}, "'a': sorted is a function of batches"),
+        (LOADER, {"transforms": {"a": Views(2, [])}}, "'a': the transforms leave images of different sizes"),
+        (LOADER, {"transforms": {"a": [MASKED]}}, "'a': Views stand in place of transforms"),
+        (LOADER, {"transforms": [MASKED]}, "Views stand in place of transforms"),
+        (LOADER, {"transforms": MASKED}, "Views stand in place of transforms"),
+        (LOADER, {"transforms": {"a": CROP, "b": [*CROP, Normalize()]}}, "images of 'b' are float32"),
+        (LOADER, {"transforms": {"a": Views(1, CROP, mask=BlockwiseMask(5))}}, "'a': BlockwiseMask: patches"),
+        (LOADER, {"transforms": {"a": CROP}, "columns": ("image",)}, "columns: there is no 'image'"),
         (LOADER, {"draw_seed": "two"}, "Seeds: augmentation must be an integer, found 'two'"),
     ],
 )
@@ -229,14 +245,15 @@ PACKED: dict[str, Any] = {"max_length": 12, "form": "packed"}
         (Tokens, {**PACKED, "row": 11}, "a row of 11 tokens holds no caption of max_length=12"),
         (Tokens, {**PACKED, "row": 24, "tokenizer": "bytes"}, "planned by numbers of tokens"),
         (Views, {"count": 0, "transforms": CROP}, "count must be at least 1, found 0"),
-        (
-            Views,
-            {"count": 2, "transforms": RandomHorizontalFlip()},
-            "transforms must be a list",
-        ),
+        (Views, {"count": 2, "transforms": RandomHorizontalFlip()}, "transforms must be a list"),
         (Views, {"count": 2, "transforms": CROP, "mask": 0.75}, "mask must be a BlockwiseMask, a RandomMask"),
         (BlockwiseMask, {"patch": 16, "ratio": (0.5, 0.1)}, "ratio must be two shares"),
         (RandomMask, {"patch": 16, "ratio": 1.5}, "ratio must be a share"),
+        (BadSamples, {"on_error": "skip", "max_bad": 1.5}, "max_bad as a float is a share, 0"),
+        (BadSamples, {"on_error": "skip", "max_bad": float("nan")}, "max_bad as a float is a share"),
+        (BadSamples, {"on_error": "skip", "max_bad": -1}, "max_bad must be at least 0, found -1"),
+        (BadSamples, {"on_error": "skip", "max_bad": "1%"}, "max_bad must be a number or a share"),
+        (BadSamples, {"on_error": "raise", "max_bad": 3}, "on_error='raise' does neither"),
         (DaliOptions, {"hw_decoder_load": 65}, "between 0 and 1, found 65"),
         (DaliOptions, {"region_decode": "yes"}, "region_decode must be .*, found 'yes'"),
     ],

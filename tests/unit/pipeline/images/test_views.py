@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from helpers.annotations import N as SCENES
 
 from stoker import ImageLoader
-from stoker.augment import (
-    BlockwiseMask,
-    MixUp,
-    Normalize,
-    RandomHorizontalFlip,
-    RandomMask,
-    RandomResizedCrop,
-    Resize,
-    Views,
-)
-from stoker.errors import ConfigError
+from stoker.augment import BlockwiseMask, RandomHorizontalFlip, RandomMask, RandomResizedCrop, Resize, Views
 from stoker.pipeline.execution.pipeline import ColumnSpec
 
 LARGE = [RandomResizedCrop(16, scale=(0.4, 1)), RandomHorizontalFlip()]
@@ -116,40 +105,3 @@ def test_bad_samples_are_bad_in_all_views(
     assert np.array_equal(replaced.a[:, [0, 2, 3]], skipped.a)
     assert np.array_equal(replaced.a[:, 1], skipped.a[:, 1])
     assert np.array_equal(replaced.a_mask[:, 1], skipped.a_mask[:, 1])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"transforms": {}}, "transforms is an empty mapping"),
-        (
-            {"transforms": {"label": LARGE}},
-            "'label' makes a column 'label', and there is such a column already",
-        ),
-        ({"transforms": {"height": LARGE}}, "'height' makes a column 'height', and there is such a column"),
-        (
-            {"transforms": {"a": Views(1, LARGE, mask=RandomMask(2)), "a_mask": LARGE}},
-            "'a_mask' makes a column 'a_mask', and there",
-        ),
-        ({"transforms": {"_a": LARGE}}, "'_a' cannot be the name of a column"),
-        ({"transforms": {1: LARGE}}, "1 cannot be the name of a column"),
-        ({"transforms": {"a": [*LARGE, MixUp()]}}, "'a': MixUp mixes samples of a batch"),
-        ({"transforms": {"a": Views(2, [*LARGE, np.sort])}}, "'a': sort is a function of batches"),
-        ({"transforms": {"a": Views(2, [])}}, "'a': the transforms leave images of different sizes"),
-        ({"transforms": {"a": [Views(2, LARGE)]}}, "'a': Views stand in place of transforms"),
-        ({"transforms": [Views(2, LARGE)]}, "Views stand in place of transforms"),
-        ({"transforms": Views(2, LARGE)}, "Views stand in place of transforms"),
-        ({"transforms": {"a": LARGE, "b": [*LARGE, Normalize()]}}, "images of 'b' are float32"),
-        (
-            {"transforms": {"a": Views(1, LARGE, mask=BlockwiseMask(5))}},
-            "'a': BlockwiseMask: patches of 5 pixels",
-        ),
-        ({"transforms": {"a": LARGE}, "columns": ("image", "label")}, "columns: there is no 'image'"),
-    ],
-)
-def test_mistakes_in_views_are_named(
-    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message) as error:
-        load(**options)
-    assert error.value.hint
