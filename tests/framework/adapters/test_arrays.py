@@ -25,6 +25,42 @@ def load(folder: Path, output: str, **options: Any) -> ImageLoader:
     return ImageLoader(folder, **image_arguments(output=output, **arguments))
 
 
+class Exported:
+    """A tensor of TensorFlow for ``np.from_dlpack``."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return import_module("tensorflow").experimental.dlpack.to_dlpack(self.tensor)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def address(images: Any) -> int:
+    for method in ("data_ptr", "unsafe_buffer_pointer"):
+        if hasattr(images, method):
+            return int(getattr(images, method)())
+    return np.from_dlpack(Exported(images)).ctypes.data
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC4"])
+def test_images_share_the_memory_of_the_engine(
+    thumbnails: Path, engine: str, output: str, dtype: Any, layout: Any, addresses: list[int]
+) -> None:
+    transforms = [Resize((16, 16))]
+    loader = load(thumbnails, output, engine=engine, dtype=dtype, layout=layout, transforms=transforms)
+    images, labels = next(iter(loader))
+    assert address(images) == addresses[0]
+    assert dtype in str(images.dtype)
+    assert tuple(images.shape) == ((16, 3, 16, 16) if layout == "NCHW" else (16, 16, 16, 4))
+    assert ("int32" if output == "jax" else "int64") in str(labels.dtype)
+    assert np.asarray(labels).tolist() == list(range(16))
+    loader.close()
+
+
 class DeviceImages:
     """Images of an engine in the memory of a device, by DLPack; NumPy's memory stands in for a GPU's.
 

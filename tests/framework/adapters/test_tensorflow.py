@@ -10,7 +10,7 @@ import pytest
 from helpers.loaders import image_arguments
 
 from stoker import ImageLoader
-from stoker.augment import Normalize, Resize
+from stoker.augment import Resize
 from stoker.errors import CheckpointError
 
 tf = pytest.importorskip("tensorflow")
@@ -22,31 +22,6 @@ def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
     arguments = {"batch_size": 16, "output": "tensorflow", "num_threads": 2, **options}
     arguments.setdefault("transforms", [Resize((16, 16))])
     return ImageLoader(folder, **image_arguments(engine=engine, **arguments))
-
-
-def pointer(tensor: Any) -> int:
-    """Address of a tensor's memory."""
-
-    class Exported:
-        def __dlpack__(self, **_: Any) -> Any:
-            return tf.experimental.dlpack.to_dlpack(tensor)
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return 1, 0
-
-    return np.from_dlpack(Exported()).ctypes.data
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16"])
-def test_tensors_share_the_memory_of_the_engine(
-    thumbnails: Path, engine: str, dtype: Any, addresses: list[int]
-) -> None:
-    loader = load(thumbnails, engine, dtype=dtype)
-    images, labels = next(iter(loader))
-    assert pointer(images) == addresses[0]
-    assert (images.dtype, tuple(images.shape)) == (tf.as_dtype(dtype), (16, 3, 16, 16))
-    assert (labels.dtype, labels.numpy().tolist()) == (tf.int64, list(range(16)))
-    loader.close()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -120,18 +95,3 @@ def test_an_empty_batch_has_its_types(pack_images: Any, make_jpeg: Any) -> None:
     with load(folder, on_error="skip", columns=("image", "label", "key")) as loader:
         images, labels, keys = next(iter(loader))
     assert (tuple(images.shape), labels.dtype, keys.dtype) == ((0, 3, 16, 16), tf.int64, tf.string)
-
-
-def test_a_training_loop_learns(thumbnails: Path) -> None:
-    weights, losses = tf.Variable(tf.zeros((3 * 16 * 16, 7))), []
-    transforms = [Resize((16, 16)), Normalize()]
-    with load(thumbnails, shuffle=True, transforms=transforms, last_batch="drop") as loader:
-        for _ in range(15):
-            for images, labels in loader:
-                with tf.GradientTape() as tape:
-                    logits = tf.reshape(images, (16, -1)) @ weights
-                    errors = tf.nn.sparse_softmax_cross_entropy_with_logits(labels // 9, logits)
-                    loss = tf.reduce_mean(errors)
-                weights.assign_sub(0.01 * tape.gradient(loss, weights))
-                losses.append(float(loss))
-    assert np.mean(losses[-6:]) < 0.7 * np.mean(losses[:3])

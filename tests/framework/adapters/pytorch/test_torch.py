@@ -10,7 +10,7 @@ import pytest
 from helpers.loaders import image_arguments
 
 from stoker import ImageLoader
-from stoker.augment import Normalize, RandomHorizontalFlip, Resize
+from stoker.augment import Resize
 from stoker.errors import ConfigError
 
 torch = pytest.importorskip("torch")
@@ -21,21 +21,6 @@ from stoker.pipeline.adapters.torch import iterable_dataset  # noqa: E402 - only
 def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
     arguments = {"batch_size": 16, "output": "torch", "num_threads": 2, "transforms": [Resize((16, 16))]}
     return ImageLoader(folder, **image_arguments(engine=engine, **(arguments | options)))
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC4"])
-def test_tensors_share_the_memory_of_the_engine(
-    thumbnails: Path, engine: str, dtype: Any, layout: Any, addresses: list[int]
-) -> None:
-    loader = load(thumbnails, engine, dtype=dtype, layout=layout)
-    images, labels = next(iter(loader))
-    assert images.data_ptr() == addresses[0]
-    assert images.dtype is getattr(torch, dtype)
-    assert tuple(images.shape) == ((16, 3, 16, 16) if layout == "NCHW" else (16, 16, 16, 4))
-    assert images.is_contiguous()
-    assert (labels.dtype, labels.tolist()) == (torch.int64, list(range(16)))
-    loader.close()
 
 
 def test_tensors_may_be_changed_in_place(thumbnails: Path, engine: str) -> None:
@@ -128,20 +113,6 @@ def test_a_batch_whose_samples_are_all_skipped_is_empty(damaged: Path) -> None:
 def test_a_batch_without_a_sample_to_replace_the_others_is_an_error(damaged: Path) -> None:
     with load(damaged, on_error="replace") as loader, pytest.raises(ValueError, match="checksum"):
         next(iter(loader))
-
-
-def test_a_training_loop_learns(thumbnails: Path) -> None:
-    weights = torch.zeros(3 * 16 * 16, 7, requires_grad=True)
-    transforms = [Resize((16, 16)), RandomHorizontalFlip(), Normalize()]
-    losses = []
-    with load(thumbnails, shuffle=True, transforms=transforms, last_batch="drop") as loader:
-        for _ in range(15):
-            for images, labels in loader:
-                loss = torch.nn.functional.cross_entropy(images.flatten(1) @ weights, labels // 9)
-                (gradient,) = torch.autograd.grad(loss, weights)
-                weights = (weights.detach() - 0.01 * gradient).requires_grad_()
-                losses.append(loss.item())
-    assert np.mean(losses[-6:]) < 0.7 * np.mean(losses[:3])
 
 
 def test_torch_saves_and_loads_a_state(thumbnails: Path, tmp_path: Path) -> None:
