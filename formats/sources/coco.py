@@ -68,7 +68,6 @@ class _Reader:
         self._annotations = 0
 
     def read(self) -> None:
-        """Read the whole file."""
         handlers = {
             "images": self.images.add,
             "annotations": self._annotation,
@@ -242,7 +241,6 @@ class _Images:
         return self.number_of.setdefault(image_id, len(self.number_of)) if _is_id(image_id) else -1
 
     def add(self, value: Any) -> None:
-        """Add an element of ``images``."""
         known = isinstance(value, dict) and _is_id(value.get("id"))
         name = self._file_name(value) if known else ""
         if not name:
@@ -311,7 +309,6 @@ class _Categories:
         self._by_id: dict[Any, dict[str, Any]] = {}
 
     def add(self, value: Any) -> None:
-        """Add an element of ``categories``."""
         if not isinstance(value, dict) or not _is_id(value.get("id")):
             raise SourceError("a category has no id", path=self._file)
         if self._by_id.get(value["id"], value) != value:

@@ -67,12 +67,7 @@ class _Stream:
     """A window of text that moves through a file."""
 
     def __init__(
-        self,
-        path: Path,
-        read: Callable[[int], bytes],
-        container: str,
-        decoder: json.JSONDecoder,
-        window: int,
+        self, path: Path, read: Callable[[int], bytes], container: str, decoder: json.JSONDecoder, window: int
     ) -> None:
         self._path = path
         self._container = container
@@ -88,38 +83,35 @@ class _Stream:
 
     def members(self, arrays: Collection[str]) -> Iterator[tuple[str, Any]]:
         """Members of the object at the window, after which the file must end; see :func:`stream_object`."""
-        self._expect("{")
-        if self._peek() == "}":
-            self._at += 1
-        else:
-            more = True
-            while more:
-                name = self._value()
-                if not isinstance(name, str):
-                    self._fail("a member without a name")
-                self._expect(":")
-                if name in arrays and self._peek() == "[":
-                    yield from ((name, value) for value in self.elements())
-                else:
-                    yield name, self._value()
-                more = self._expect(",}") == ","
+        for _ in self._items("{}"):
+            name = self._value()
+            if not isinstance(name, str):
+                self._fail("a member without a name")
+            self._expect(":")
+            if name in arrays and self._peek() == "[":
+                yield from ((name, value) for value in self.elements())
+            else:
+                yield name, self._value()
         self.end()
+
+    def elements(self) -> Iterator[Any]:
+        """Elements of the array that comes next."""
+        return (self._value() for _ in self._items("[]"))
+
+    def _items(self, brackets: str) -> Iterator[None]:
+        """Yield where each item of the array or object that comes next begins."""
+        self._expect(brackets[0])
+        if self._peek() == brackets[1]:
+            self._at += 1
+            return
+        yield
+        while self._expect(f",{brackets[1]}") == ",":
+            yield
 
     def end(self) -> None:
         """Raise SourceError if anything follows."""
         if self._peek():
             self._fail(f"something after the end of the {self._container}")
-
-    def elements(self) -> Iterator[Any]:
-        """Elements of the array that comes next."""
-        self._expect("[")
-        if self._peek() == "]":
-            self._at += 1
-            return
-        more = True
-        while more:
-            yield self._value()
-            more = self._expect(",]") == ","
 
     def _expect(self, characters: str) -> str:
         character = self._peek()

@@ -83,7 +83,6 @@ class ListedFiles(_Rows):
         return len(self.keys)
 
     def names(self) -> Iterator[str]:
-        """The keys one after the other."""
         return each(self.keys)
 
 

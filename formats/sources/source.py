@@ -75,20 +75,16 @@ class SourceFolder:
         self.root = os.path.realpath(path)  # of a folder at a URL, the URL
 
     def child(self, name: str) -> SourceFolder:
-        """A folder in this one."""
         return SourceFolder(self._path / name, self.follow_links)
 
     @property
     def parent(self) -> SourceFolder:
-        """The folder that this one is in."""
         return SourceFolder(self._path.absolute().parent, self.follow_links)
 
     def exists(self) -> bool:
-        """Whether there is such a folder."""
         return self._path.is_dir()
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
         try:
             return (self._path / name).is_file()
         except (OSError, ValueError):  # a name that is too long, or has a zero byte
@@ -114,7 +110,6 @@ class SourceFolder:
             return error
 
     def find(self, name: str) -> bytes | None:
-        """Content of a file; None where there is none."""
         return self._read(name) if self.has(name) else None
 
     def lines(self, name: str) -> list[str] | None:
@@ -133,7 +128,8 @@ class SourceFolder:
         if not self.follow_links and os.path.realpath(path) != os.path.normpath(path):
             raise ValueError("link")
         with open_regular(path) as (descriptor, size):
-            _check_size(size)
+            if error := _size_error(size):
+                raise error
             return read_at(descriptor, 0, size)
 
 
@@ -177,14 +173,9 @@ class _StoredFolder(SourceFolder):
         return self._store.read_if_there(name)
 
     def _fetch(self, name: str) -> bytes | OSError | ValueError:
-        file = self._files.get(name)
-        try:
-            if file is None:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            _check_size(file.size)
-        except (FileNotFoundError, ValueError) as error:
-            return error
-        return self._store.read(name)
+        if (file := self._files.get(name)) is None:
+            return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return _size_error(file.size) or self._store.read(name)
 
     @cached_property
     def _files(self) -> dict[str, StoredFile]:
@@ -204,6 +195,5 @@ def split_at_folder(path: str | os.PathLike[str], name: str) -> tuple[str, str] 
     return None if is_host or not separator else (before or "/", behind.rstrip("/"))
 
 
-def _check_size(size: int) -> None:
-    if size > _LONGEST:
-        raise ValueError(f"{size} bytes, more than {_LONGEST}")
+def _size_error(size: int) -> ValueError | None:
+    return ValueError(f"{size} bytes, more than {_LONGEST}") if size > _LONGEST else None

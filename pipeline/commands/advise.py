@@ -73,18 +73,16 @@ def advise(
     advice = [advise_on(gain, demand, len(opened)) for gain in gains]
     cluster = None
     if network is not None:
-        first = advice[0]  # as they are
         link = parse_byte_size("network", network)
-        cluster = ClusterDemand.of(first, demand, 3 * size * size, first.bytes / len(opened), link)
+        cluster = demand_of_cluster(advice[0], demand, 3 * size * size, advice[0].bytes / len(opened), link)
     if as_json:
-        forms = [{**asdict(one), "memory": one.memory.total} for one in advice]
-        found = {"demand": asdict(demand), "forms": forms}
+        found = {"demand": asdict(demand), "forms": list(map(asdict, advice))}
         print_json(found | ({"cluster": asdict(cluster)} if cluster else {}))
         return
     out.print(f"The step needs {demand.images_per_second:,.0f} images/s on {demand.cores} cores.")
     out.print(_table(advice))
     out.print(_conclusion(advice, demand))
-    for sentence in cluster.sentences if cluster else ():
+    for sentence in cluster_sentences(cluster) if cluster else ():
         out.print(sentence)
 
 
@@ -97,7 +95,7 @@ def _table(advice: list[Advice]) -> Table:
             f"{form_advice.images_per_second:,.0f}",
             f"{form_advice.cores_needed:,.1f}",
             str(form_advice.threads),
-            human_bytes(form_advice.memory.total),
+            human_bytes(form_advice.memory),
             f"{human_bytes(form_advice.bytes_per_second)}/s",
             f"{form_advice.waits:.0%}" if form_advice.waits else "no",
             human_bytes(form_advice.bytes),
@@ -106,19 +104,26 @@ def _table(advice: list[Advice]) -> Table:
 
 
 def _conclusion(advice: list[Advice], demand: Demand) -> str:
-    """Return the first form that is fast enough, or the fastest with what is missing; and its memory."""
+    """The first form that is fast enough, or the fastest with what is missing; and its memory."""
     enough = next((form_advice for form_advice in advice if not form_advice.waits), None)
+    best = enough or min(advice, key=lambda form_advice: form_advice.waits)
+    batches = _BATCHES * demand.batch_bytes
+    decoders = best.memory - batches - LIBRARY_BYTES
+    memory = (
+        f"A rank needs up to {human_bytes(best.memory)} of memory: {human_bytes(batches)} for {_BATCHES} "
+        f"batches of {human_bytes(demand.batch_bytes)} each, as float32, {human_bytes(decoders)} for the "
+        f"decoders of {count(best.threads, 'thread')}, and {human_bytes(LIBRARY_BYTES)} for libraries."
+    )
     if enough:
         verdict = f"Convert them: {enough.form} is fast enough"
         verdict = "The images are fast enough as they are" if enough is advice[0] else verdict
-        return f"{verdict}, with num_threads={enough.threads}. {enough.memory.sentence}"
-    best = min(advice, key=lambda form_advice: form_advice.waits)
+        return f"{verdict}, with num_threads={enough.threads}. {memory}"
     lacks = [f"{best.cores_needed:,.1f} cores"] if best.cores_needed > demand.cores else []
     if demand.bandwidth is not None and best.bytes_per_second > demand.bandwidth:
         lacks.append(f"{human_bytes(best.bytes_per_second)} a second from the storage")
     return (
         f"No form is fast enough. {best.form} waits least, {best.waits:.0%} of the time, and needs "
-        f"{' and '.join(lacks)}. {best.memory.sentence}"
+        f"{' and '.join(lacks)}. {memory}"
     )
 
 
@@ -134,35 +139,13 @@ _OF_A_THREAD = 1 << 20
 LIBRARY_BYTES = 40 << 20  # PyArrow, and the C++ module
 
 
-@dataclass(frozen=True)
-class MemoryDemand:
+def memory_of_rank(batch_bytes: int, decoder_bytes: int, threads: int) -> int:
     """The most memory in bytes that a rank needs, besides the program that trains.
 
     Shards and index are mapped: the operating system keeps their bytes while it has room, and they do not
-    count.
+    count. ``decoder_bytes`` is the most that decoding an image takes.
     """
-
-    batch_bytes: int
-    decoder_bytes: int  # The most that decoding an image takes
-    threads: int
-
-    @property
-    def total(self) -> int:
-        """Bytes of batches, of the decoders of all threads, each with the largest image, and of libraries."""
-        return (
-            _BATCHES * self.batch_bytes + self.threads * (_OF_A_THREAD + self.decoder_bytes) + LIBRARY_BYTES
-        )
-
-    @property
-    def sentence(self) -> str:
-        """The bytes, and what they are for."""
-        batches, libraries = _BATCHES * self.batch_bytes, LIBRARY_BYTES
-        decoders = self.total - batches - libraries
-        return (
-            f"A rank needs up to {human_bytes(self.total)} of memory: {human_bytes(batches)} for {_BATCHES} "
-            f"batches of {human_bytes(self.batch_bytes)} each, as float32, {human_bytes(decoders)} for the "
-            f"decoders of {count(self.threads, 'thread')}, and {human_bytes(libraries)} for libraries."
-        )
+    return _BATCHES * batch_bytes + threads * (_OF_A_THREAD + decoder_bytes) + LIBRARY_BYTES
 
 
 @dataclass(frozen=True)
@@ -188,7 +171,7 @@ class Advice:
     waits: float  # Share of the time for which the step waits, 0 to 1
     bytes: int  # Bytes of all images in this form
     threads: int  # Threads of a rank with which its step does not wait; at most its share of the cores
-    memory: MemoryDemand  # The memory that a rank needs with these threads
+    memory: int  # Bytes that a rank needs with these threads
 
 
 def advise_on(gain: Gain, demand: Demand, images: int) -> Advice:
@@ -205,7 +188,7 @@ def advise_on(gain: Gain, demand: Demand, images: int) -> Advice:
         waits=max(0.0, 1 - min(rate, from_storage) / demand.images_per_second),
         bytes=gain.bytes,
         threads=threads,
-        memory=MemoryDemand(demand.batch_bytes, gain.decoder_bytes, threads),
+        memory=memory_of_rank(demand.batch_bytes, gain.decoder_bytes, threads),
     )
 
 
@@ -220,32 +203,32 @@ class ClusterDemand:
     payload_bytes: float  # Bytes of an image in its form
     network: int  # Bytes a second of the link
 
-    @classmethod
-    def of(
-        cls, best: Advice, demand: Demand, pixel_bytes: int, payload_bytes: float, network: int
-    ) -> ClusterDemand:
-        """Return what a cluster must add."""
-        cores = max(0.0, best.cores_needed - demand.cores)
-        rate = max(0.0, demand.images_per_second - best.images_per_second)
-        return cls(best.form, cores, rate, pixel_bytes, payload_bytes, network)
 
-    @property
-    def sentences(self) -> Iterator[str]:
-        """What the numbers mean."""
-        if not self.cores:
-            yield "The cores of this machine are enough, so workers on a cluster would not help."
-            return
-        carried = self.network / self.pixel_bytes
+def demand_of_cluster(
+    best: Advice, demand: Demand, pixel_bytes: int, payload_bytes: float, network: int
+) -> ClusterDemand:
+    """What a cluster must add."""
+    cores = max(0.0, best.cores_needed - demand.cores)
+    rate = max(0.0, demand.images_per_second - best.images_per_second)
+    return ClusterDemand(best.form, cores, rate, pixel_bytes, payload_bytes, network)
+
+
+def cluster_sentences(cluster: ClusterDemand) -> Iterator[str]:
+    """What the numbers mean."""
+    if not cluster.cores:
+        yield "The cores of this machine are enough, so workers on a cluster would not help."
+        return
+    carried = cluster.network / cluster.pixel_bytes
+    yield (
+        f"With workers on a cluster ({cluster.form}): {cluster.cores:,.1f} more cores such as these make "
+        f"{cluster.workers_rate:,.0f} images/s. A link of {human_bytes(cluster.network)}/s carries "
+        f"{carried:,.0f} images/s of uint8, as workers send them ({human_bytes(cluster.pixel_bytes)} each)."
+    )
+    if carried < cluster.workers_rate:
+        share = carried / cluster.workers_rate
+        yield f"The link is too slow: it carries {share:.0%} of what the workers would make."
+    if cluster.payload_bytes < cluster.pixel_bytes:
         yield (
-            f"With workers on a cluster ({self.form}): {self.cores:,.1f} more cores such as these make "
-            f"{self.workers_rate:,.0f} images/s. A link of {human_bytes(self.network)}/s carries "
-            f"{carried:,.0f} images/s of uint8, as workers send them ({human_bytes(self.pixel_bytes)} each)."
+            f"An encoded image takes {human_bytes(cluster.payload_bytes)} of the link, less than its "
+            "pixels: if the machine that trains has the cores, let it read the shards over the link."
         )
-        if carried < self.workers_rate:
-            share = carried / self.workers_rate
-            yield f"The link is too slow: it carries {share:.0%} of what the workers would make."
-        if self.payload_bytes < self.pixel_bytes:
-            yield (
-                f"An encoded image takes {human_bytes(self.payload_bytes)} of the link, less than its "
-                "pixels: if the machine that trains has the cores, let it read the shards over the link."
-            )

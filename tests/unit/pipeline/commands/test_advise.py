@@ -17,10 +17,11 @@ import stoker
 from stoker.pipeline.commands.advise import (
     LIBRARY_BYTES,
     TRAINING_FORMS,
-    ClusterDemand,
     Demand,
-    MemoryDemand,
     advise_on,
+    cluster_sentences,
+    demand_of_cluster,
+    memory_of_rank,
 )
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.conversion_gain import Gain, decoder_bytes
@@ -77,11 +78,12 @@ def test_a_step_waits_for_cores_or_for_the_storage(demand: Demand, waits: list[f
 def test_a_cluster_adds_missing_cores_as_far_as_the_link_carries(network: int, phrases: list[str]) -> None:
     demand = Demand(8000, cores=2, measured_cores=2)
     (best, _) = [advise_on(gain, demand, images=1000) for gain in GAINS]
-    text = " ".join(ClusterDemand.of(best, demand, 150_000, 100_000, network).sentences)
+    text = " ".join(cluster_sentences(demand_of_cluster(best, demand, 150_000, 100_000, network)))
     assert all(phrase in text for phrase in phrases), text
     rich = replace(demand, cores=8)
     (best, _) = [advise_on(gain, rich, images=1000) for gain in GAINS]
-    assert "would not help" in " ".join(ClusterDemand.of(best, rich, 150_000, 100_000, network).sentences)
+    cluster = demand_of_cluster(best, rich, 150_000, 100_000, network)
+    assert "would not help" in " ".join(cluster_sentences(cluster))
 
 
 @pytest.mark.parametrize(
@@ -120,8 +122,8 @@ def test_the_advised_memory_is_at_least_what_a_loader_takes(
     folder = pack_images(payloads)
     measured = int(warm_python.output(MEASURED, folder, json.dumps(options)))
     batch = options["batch_size"] * 3 * options["size"] ** 2 * 4
-    demand = MemoryDemand(batch, decoder_bytes(stoker.open(folder)), options["threads"])
-    assert measured < demand.total < 6 * measured + LIBRARY_BYTES
+    needed = memory_of_rank(batch, decoder_bytes(stoker.open(folder)), options["threads"])
+    assert measured < needed < 6 * measured + LIBRARY_BYTES
     assert measured > (2 * batch if kind == "JPEG" else 3 * 600 * 800), "it is no measurement"
 
 
