@@ -35,7 +35,6 @@ from stoker.urls import is_url
 from ..containers.shard_names import is_pattern
 from ..options import declarations
 from . import detection
-from .dataset_roots import check_has_one_split, check_is_no_root
 from .listing import Listing
 from .options import SOURCE_DESCRIPTIONS, SourceFormatName
 from .source import Source
@@ -82,10 +81,7 @@ def find_format(source: Source, name: str | None = None) -> SourceFormat:
         return named[name]
     try:
         detected = next(row for row in SOURCE_FORMATS if row.detects(source))
-        if detected.name == "folder":
-            check_is_no_root(source)
-        elif detected.name == "yolo":
-            check_has_one_split(source)
+        detection.check_is_no_root(source, detected.name)
         return detected
     except StokerError:
         raise
