@@ -65,8 +65,8 @@ def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
     names = () if isinstance(classes, str) else tuple(classes)
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"classes must be a sequence of names, label 0 first, found {classes!r}")
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ConfigError(f"a name occurs twice in classes, so it has no single label: {twice[0]!r}")
+    if twice := next((name for name, count in Counter(names).items() if count > 1), None):
+        raise ConfigError(f"a name occurs twice in classes, so it has no single label: {twice!r}")
     return names
 
 
@@ -215,7 +215,7 @@ def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, 
             f"min_per_class must be 1 or more and at most max_per_class, found {least} and {most}"
         )
     labels = _single_labels(listing, "min_per_class and max_per_class")
-    _, of_class, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    used, of_class, counts = np.unique(labels, return_inverse=True, return_counts=True)
     small = counts[of_class] < least
     surplus = np.zeros(len(labels), bool)
     if most is not None:
@@ -230,11 +230,10 @@ def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, 
     left = _without(listing, reasons)
     if not renumber or not listing.classes:
         return left
-    remaining = np.setdiff1d(np.arange(len(listing.classes)), np.unique(labels[small]))
+    remaining = np.setdiff1d(np.arange(len(listing.classes)), used[counts < least])
     label_of = np.full(len(listing.classes), -1, np.int64)
     label_of[remaining] = np.arange(len(remaining))
-    new = label_of[_single_labels(left, "min_per_class")]
-    return replace(left, labels=pa.array(new), classes=tuple(listing.classes[i] for i in remaining))
+    return replace(_relabelled(left, label_of), classes=tuple(listing.classes[i] for i in remaining))
 
 
 def _single_labels(listing: Listing, option: str) -> Labels:

@@ -158,31 +158,33 @@ def _text(value: Any) -> str:
 
 def holds_values(kind: pa.DataType) -> bool:
     """Whether a column of a table holds numbers, truth values or text."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return _is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind) or _is_float(kind)
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    is_number = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return bool(_is_text(kind) or is_number)
 
 
 def holds_text_lists(kind: pa.DataType) -> bool:
     """Whether a column of a table holds lists of text, such as the captions of an image."""
-    return (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and _is_text(kind.value_type)
+    return _is_list(kind) and _is_text(kind.value_type)
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _is_float(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(kind))
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
 def value_column(values: pa.ChunkedArray) -> pa.Array | None:
     """A column of a table, (N,): a missing number becomes NaN, missing text is empty; None if all miss."""
     # A list of text becomes JSON.
+    values = _decoded(values)
     kind = values.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-        values = values.cast(kind)
     if values.null_count == len(values):
         return None
     if holds_text_lists(kind):
@@ -193,7 +195,7 @@ def value_column(values: pa.ChunkedArray) -> pa.Array | None:
     if pa.types.is_boolean(kind):
         values, kind = values.cast(pa.uint8()), pa.uint8()
     if values.null_count:
-        number = kind if _is_float(kind) else pa.float64()
+        number = kind if pa.types.is_floating(kind) else pa.float64()
         values = values.cast(number, safe=False).fill_null(pa.scalar(np.nan, number))
     return values.combine_chunks()
 
@@ -204,10 +206,8 @@ def label_column(values: pa.ChunkedArray, classes: tuple[str, ...]) -> tuple[pa.
     ``classes`` are the names that the table has for numbers, among which -1 stands for a missing label, as in
     Hugging Face's datasets. Names are numbered in sorted order. ValueError if the column holds no classes.
     """
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    labels = values.combine_chunks()
-    if not pa.types.is_list(labels.type) and not pa.types.is_large_list(labels.type):
+    labels = _decoded(values).combine_chunks()
+    if not _is_list(labels.type):
         numbers, classes_found = _numbered(labels, classes)
         if classes:
             numbers = pc.if_else(pc.equal(numbers, -1), pa.scalar(None, pa.int64()), numbers)
@@ -218,28 +218,25 @@ def label_column(values: pa.ChunkedArray, classes: tuple[str, ...]) -> tuple[pa.
     _check_range(numbers, classes)
     if numbers.null_count:
         raise ValueError("a list of labels has a missing one")
-    counts = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
-    starts = pa.array(np.concatenate(([0], np.cumsum(counts))))
+    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     mask = pa.array(lists.is_null().to_numpy(zero_copy_only=False)) if lists.null_count else None
-    return pa.LargeListArray.from_arrays(starts, numbers, mask=mask), classes_found
+    starts = ListColumn.of_counts(counts, counts).starts
+    return pa.LargeListArray.from_arrays(pa.array(starts), numbers, mask=mask), classes_found
 
 
 def _numbered(labels: pa.Array, classes: tuple[str, ...]) -> tuple[pa.Array, tuple[str, ...]]:
     """Labels as numbers, (N,) int64, and the names of their classes."""
     kind = labels.type
-    if pa.types.is_boolean(kind):
-        return labels.cast(pa.uint8()).cast(pa.int64()), classes
-    if pa.types.is_integer(kind):
-        return labels.cast(pa.int64()), classes
     if _is_text(kind):
         numbers, names = number_names(labels.cast(pa.large_string()))
         return pa.array(numbers, mask=numbers < 0), names
-    raise ValueError(f"the labels are {kind}, neither whole numbers nor text")
+    if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):
+        raise ValueError(f"the labels are {kind}, neither whole numbers nor text")
+    return labels.cast(pa.int64()), classes
 
 
 def _check_range(numbers: pa.Array, classes: tuple[str, ...]) -> None:
-    limits = pc.min_max(numbers).as_py()
-    low, high = limits["min"], limits["max"]
+    low, high = pc.min_max(numbers).as_py().values()
     if classes and low is not None and not 0 <= low <= high < len(classes):
         wrong = low if low < 0 else high
         raise ValueError(f"a row has label {wrong}, and the table names {len(classes)} classes")

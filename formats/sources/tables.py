@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -73,9 +73,8 @@ def list_table(source: Source) -> Listing:
     if not known.any():
         return listing
     missing = [Skip(key, "row without a label") for key in listing.keys.filter(pa.array(~known)).to_pylist()]
-    rows = np.flatnonzero(known)
-    kept = listing.take(rows) if missing else listing
-    return replace(kept, labels=labels.take(pa.array(rows)), classes=classes, skipped=tuple(missing))
+    listing = replace(listing, labels=labels, classes=classes, skipped=tuple(missing))
+    return listing.take(np.flatnonzero(known)) if missing else listing
 
 
 def _find_tables(source: Source) -> list[str]:
@@ -105,11 +104,8 @@ def _find_tables(source: Source) -> list[str]:
 
 
 def _parsed(file: Path) -> Any:
-    try:
+    with reading_table(str(file)):
         return json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        message = f"the file cannot be read: {error}"
-        raise SourceError(message, path=file, hint="Copy the folder again.") from error
 
 
 @dataclass(frozen=True)
@@ -126,7 +122,8 @@ class TableFile:
     @classmethod
     def read(cls, path: str) -> TableFile:
         """Read the description of the table in a file."""
-        size, modified = _status(path)
+        with reading_table(path):
+            size, modified = _status(path)
         with reading_table(path), opened_table(path, size) as file:
             if isinstance(file, pq.ParquetFile):
                 groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
@@ -151,16 +148,13 @@ class TableFile:
 
 def _status(path: str) -> tuple[int, int]:
     """Bytes of a file, and its last change in nanoseconds since 1970."""
-    if is_url(path):
-        folder, _, name = path.rpartition("/")
-        if (there := Store(folder).status(name)) is None:
-            raise SourceError("there is no such table", path=path, hint="Check the spelling of its name.")
-        return there
-    try:
+    if not is_url(path):
         status = Path(path).stat()
-    except OSError as error:
-        raise SourceError(f"the table cannot be read: {error.strerror}", path=path) from error
-    return status.st_size, status.st_mtime_ns
+        return status.st_size, status.st_mtime_ns
+    folder, _, name = path.rpartition("/")
+    if (there := Store(folder).status(name)) is None:
+        raise SourceError("there is no such table", path=path, hint="Check the spelling of its name.")
+    return there
 
 
 def checked(rows: _Rows) -> _Rows:
@@ -210,8 +204,7 @@ def reading_table(path: str) -> Iterator[None]:
         raise SourceError(message, path=path, hint="Copy or download the file again.") from error
 
 
-@dataclass(frozen=True)
-class _ColumnUses:
+class _ColumnUses(NamedTuple):
     """The columns of a table that samples take."""
 
     image: str  # Column of the images: binary, or structs with a field ``bytes``

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.datasets import converted
@@ -44,6 +46,7 @@ def test_labels_of_a_csv_are_names_or_numbers(folder: Path) -> None:
     for text, labels, classes in (
         ("label,path\n7,images/1.jpg\n-3,images/0.jpg\n", [-3, 7], ()),
         ("path,label\nimages/0.jpg, 7\nimages/1.jpg,-3\n", [7, -3], ()),
+        (f"path,label\nimages/0.jpg,{'9' * 30}\nimages/1.jpg,8\n", [1, 0], ("8", "9" * 30)),
         ("path,label,iso\nimages/0.jpg,007,100\nimages/1.jpg,7,200\n", [0, 1], ("007", "7")),
         ('\ufeffpath,label\r\n"images/1.jpg","a, ""b"""\r\n\r\n', [0], ('a, "b"',)),
         ("path,label,note\nimages/1.jpg,a\u2028b,x\x0cy\n", [0], ("a\u2028b",)),
@@ -53,6 +56,39 @@ def test_labels_of_a_csv_are_names_or_numbers(folder: Path) -> None:
         assert (listing.labels.to_pylist(), listing.classes) == (labels, classes)
     lines = json.dumps({"path": "images/1.jpg", "label": "a\u2028b"}, ensure_ascii=False)
     assert listed(folder, f"{lines}\r\n\r\n", ".jsonl").classes == ("a\u2028b",)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "values", "kind", "expected"),
+    [
+        (".csv", ["1", " -2", "+03"], "int64", [1, -2, 3]),
+        (".csv", ["1", "2.5", "1e3"], "double", [1.0, 2.5, 1000.0]),
+        (".csv", ["1", "9" * 20, "3"], "double", [1.0, 1e20, 3.0]),
+        (".csv", ["1", "1_0", "2"], "large_string", ["1", "1_0", "2"]),
+        (".csv", ["1", "", "2"], "large_string", ["1", "", "2"]),
+        (".csv", ["Leica", "", "1"], "large_string", ["Leica", "", "1"]),
+        (".json", [1, -2, 1 << 62], "int64", [1, -2, 1 << 62]),
+        (".json", [1, 1 << 63, 2], "double", [1.0, 2.0**63, 2.0]),
+        (".json", [1, 0.1, math.inf], "double", [1.0, 0.1, math.inf]),
+        (".json", [None, 5, ...], "double", [math.nan, 5.0, math.nan]),
+        (".json", ["1", "2", "3"], "large_string", ["1", "2", "3"]),
+        (".json", [1, "2", 3.0], "large_string", ["1", "2", "3.0"]),
+        (".json", [None, True, {"b": [1], "a": "é"}], "large_string", ["", "true", '{"a": "é", "b": [1]}']),
+        (".json", [..., None, "z"], "large_string", ["", "", "z"]),
+        (".json", ["\ud800", "a", ""], "large_string", ["\\ud800", "a", ""]),
+    ],
+    ids=str,
+)
+def test_the_values_decide_the_type_of_a_column(
+    folder: Path, suffix: str, values: list[Any], kind: str, expected: list[Any]
+) -> None:
+    entries = [{"path": f"images/{i}.jpg", "label": "a", "x": value} for i, value in enumerate(values)]
+    text = json.dumps([{name: one for name, one in entry.items() if one is not ...} for entry in entries])
+    if suffix == ".csv":
+        text = "\n".join(["path,label,x", *(",".join(entry.values()) for entry in entries)])
+    column = listed(folder, text, suffix).columns["x"]
+    assert str(column.type) == kind
+    assert str(column.to_pylist()) == str(expected), "NaN differs from itself"
 
 
 def test_json_and_json_lines_give_the_same_listing(folder: Path) -> None:
@@ -143,6 +179,7 @@ def test_links_are_followed_unless_the_caller_refuses_them(folder: Path, tmp_pat
         (".csv", "path,label,label\n", "same name"),
         (".csv", 'path,label\n"images/0.jpg,a\n', "cannot be parsed"),
         (".csv", "path,label\nimages/0.jpg,a\nimages/1.jpg,\n", "entry 2 has an empty label"),
+        (".csv", "path,label\nimages/0.jpg,0.5\n", "the labels are numbers, but no integers"),
         (".csv", "path,label,crc\nimages/0.jpg,a,1\n", "crc"),
         (".csv", "path,label,object_boxes\nimages/0.jpg,a,1\n", "object_boxes"),
         (".csv", "path,label,labels\nimages/0.jpg,a,b\n", "label and labels exclude each other"),
