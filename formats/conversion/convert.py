@@ -173,7 +173,7 @@ def _convert_files(
     with ExitStack() as stack:
         images = None
         if listing.blocks is not None:  # images that lie in blocks of files
-            from ..sources.table_blocks import BlockImages
+            from ..sources.tables import BlockImages
 
             folder = tempfile.gettempdir() if is_url(target) else os.path.abspath(target)  # noqa: PTH100
             spool = None if options.seed is None else folder

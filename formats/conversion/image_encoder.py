@@ -27,8 +27,8 @@ from ..dataset.annotations import MASK_COLUMNS, AnnotationInfo, Annotations, fro
 from ..dataset.columns import RANGE_TYPES, ListColumn, Origin, origin_columns
 from ..dataset.index import BAND_COLUMNS
 from ..dataset.manifest import TOKENIZER_NAME
+from ..sources.image_files import SkippedError, check_image, read_byte_range, read_source_file
 from ..sources.listing import ListedBlocks, Listing, Skip
-from ..sources.source_reader import SkippedError, check_image, read_byte_range, read_source_file
 from .image_objects import ResizeGeometry, fit_objects, resize_geometry
 from .options import QUALITY, SUBSAMPLING, ConvertOptions
 from .plan import EncodedRecord
@@ -282,7 +282,7 @@ def make_range_columns(
 
 
 if TYPE_CHECKING:  # a conversion of tables alone loads Parquet
-    from ..sources.table_blocks import BlockImages
+    from ..sources.tables import BlockImages
 
 # Large enough that the overhead of a task is small, small enough that several in flight take little memory.
 _CHUNK_SAMPLES = 32

@@ -16,8 +16,8 @@ from stoker.errors import ConfigError
 
 from ..codecs.codec import CODECS
 from ..codecs.header import grey_bits, open_mask
+from ..sources.image_files import SkippedError, check_image
 from ..sources.masks import mask_values
-from ..sources.source_reader import SkippedError, check_image
 from .image_objects import ResizeGeometry, resize_mask
 
 _MOST = (1 << 16) - 1

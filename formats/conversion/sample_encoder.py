@@ -15,9 +15,9 @@ from stoker.errors import DecodeError
 from ..dataset.annotations import MASK_COLUMNS, AnnotationInfo, Annotations
 from ..dataset.columns import ListColumn, array_types, origin_columns, range_columns, shape_column
 from ..dataset.manifest import TOKENIZER_NAME
+from ..sources.image_files import SkippedError
 from ..sources.listing import Skip
 from ..sources.objects import swap_of
-from ..sources.source_reader import SkippedError
 from ..tokenization import Tokenizer
 from .captions import CaptionTokens, encode_captions
 from .image_encoder import (

@@ -24,7 +24,7 @@ from ..dataset.annotations import Annotations, checked_runs, decompress_runs, ru
 from ..dataset.columns import ARRAY_DTYPES, ORIGIN_COLUMNS, array_types
 from ..dataset.index import KNOWN_COLUMNS
 from ..files import is_unicode, open_regular, read_at
-from ..sources.source_reader import SkippedError
+from ..sources.image_files import SkippedError
 
 Floats = npt.NDArray[np.float32]
 Runs = npt.NDArray[np.uint32]

@@ -25,12 +25,19 @@ from ..dataset.versions import publish_index
 from ..files import check_named, file_digest
 from ..sources.classes import check_classes, number_classes
 from ..sources.detection import has_list_suffix
-from ..sources.image_files import FileEntry, has_image_suffix, is_array_name, walk_folder
+from ..sources.image_files import (
+    FileEntry,
+    SkippedError,
+    check_image,
+    has_image_suffix,
+    is_array_name,
+    read_source_file,
+    walk_folder,
+)
 from ..sources.listing import ListedFiles, Listing, Skip, no_images_error
 from ..sources.options import SourceOptions
 from ..sources.registry import find_format, list_source
 from ..sources.source import Source
-from ..sources.source_reader import SkippedError, check_image, read_source_file
 from ..threads import available_cores, check_threads, thread_map
 
 _FORMATS = ("folder", "list")

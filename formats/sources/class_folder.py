@@ -15,10 +15,9 @@ from stoker.urls import is_url
 
 from ..dataset.columns import each, number_array, take_strings
 from .classes import number_names
-from .image_files import EMPTY, find_images, has_image_suffix
+from .image_files import EMPTY, find_images, has_image_suffix, looks_like_image
 from .listing import Listing, Skip, no_images_error
 from .source import Source
-from .source_reader import looks_like_image
 
 
 def list_folder(source: Source) -> Listing:

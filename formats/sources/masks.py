@@ -29,10 +29,10 @@ from ..threads import available_cores, thread_map
 from .class_folder import list_unlabelled
 from .classes import names_beside
 from .detection import is_pairs
+from .image_files import SkippedError, check_image, read_source_file
 from .listing import ListedFiles, Listing, Skip
 from .objects import ObjectTable
 from .source import Source, SourceFolder
-from .source_reader import SkippedError, check_image, read_source_file
 
 _IMAGE_ENDING = "_leftImg8bit"
 _MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds")

@@ -29,12 +29,11 @@ from ..dataset.annotations import runs_of_mask
 from ..remote.store import local_copies
 from ..threads import available_cores, thread_map
 from .detection import BOX_COLUMNS, MASK_COLUMNS
-from .image_files import find_files, resolve
+from .image_files import SkippedError, check_image, find_files, read_source_file, resolve
 from .listing import ListedFiles, Listing
 from .masks import read_mask
 from .objects import AnnotatedImages
 from .source import Source, SourceFolder
-from .source_reader import SkippedError, check_image, read_source_file
 
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
 _IMAGE, _LABEL, _MASK = "ImageID", "LabelName", "MaskPath"

@@ -22,8 +22,8 @@ from ..conversion.samples import check_names
 from ..files import is_unicode, read_at
 from ..sources.classes import check_classes, number_classes
 from ..sources.columns import EntryColumns
+from ..sources.image_files import SkippedError
 from ..sources.listing import Listing, Skip
-from ..sources.source_reader import SkippedError
 from .lines import START_BYTES, LineFile, LineKeys, check_text, open_lines
 
 

@@ -37,7 +37,7 @@ COMMANDS = {
 }
 """The first sentence of each command, which ``stoker --help`` shows without importing the command."""
 
-_FILES = dict.fromkeys(("append", "merge", "remove"), "changes")
+_FILES = {"convert-text": "convert", **dict.fromkeys(("append", "merge", "remove"), "changes")}
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 

@@ -18,12 +18,12 @@ from stoker.formats.conversion.options import ConvertOptions, parse_resize
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.in_place.images import is_flat
 from stoker.formats.open import open as open_dataset
+from stoker.formats.sources.image_files import SkippedError
 from stoker.formats.sources.listing import Skip, name_reasons
 from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format, list_source
 from stoker.formats.sources.source import Source
-from stoker.formats.sources.source_reader import SkippedError
-from stoker.formats.sources.table_blocks import BlockImages
+from stoker.formats.sources.tables import BlockImages
 from stoker.urls import is_url
 
 from .drawing import NO_MARKS, Legend

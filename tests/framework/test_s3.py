@@ -22,7 +22,7 @@ from stoker.errors import DatasetError, StorageError
 from stoker.formats.in_place import shards as external_index
 from stoker.formats.remote import store as retry
 from stoker.formats.remote.stage import stage
-from stoker.formats.sources.source_reader import read_source_file
+from stoker.formats.sources.image_files import read_source_file
 
 s3fs = pytest.importorskip("s3fs")
 moto_server = pytest.importorskip("moto.server")

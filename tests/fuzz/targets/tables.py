@@ -14,8 +14,7 @@ from helpers.datasets import jpeg
 from mutations import mutate, pick
 
 from stoker.formats.sources.source import Source
-from stoker.formats.sources.table_blocks import BlockImages
-from stoker.formats.sources.tables import list_table
+from stoker.formats.sources.tables import BlockImages, list_table
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:

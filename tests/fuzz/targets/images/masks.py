@@ -17,7 +17,7 @@ from stoker.errors import SampleError
 from stoker.formats.codecs.codec import MAX_PIXELS
 from stoker.formats.conversion.image_objects import resize_geometry
 from stoker.formats.conversion.mask_values import MaskRules, encode_mask
-from stoker.formats.sources.source_reader import SkippedError
+from stoker.formats.sources.image_files import SkippedError
 from stoker.formats.verify import mask_problem
 from stoker.pipeline.images.annotations import AnnotationConfig, AnnotationProcessor, MaskConfig, decode_mask
 

@@ -17,7 +17,7 @@ import stoker
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.conversion.image_objects import ResizeGeometry, resize_geometry
 from stoker.formats.conversion.mask_values import MaskRules, encode_mask, mask_table
-from stoker.formats.sources.source_reader import SkippedError
+from stoker.formats.sources.image_files import SkippedError
 from stoker.formats.verify import mask_problem
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")

@@ -20,7 +20,7 @@ from helpers.options import convert, convert_text
 import stoker
 from stoker.errors import DatasetError, SourceError, StorageError
 from stoker.formats.remote.store import Store
-from stoker.formats.sources.source_reader import SkippedError, read_source_file
+from stoker.formats.sources.image_files import SkippedError, read_source_file
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 

@@ -18,11 +18,10 @@ from helpers.options import convert_options
 
 import stoker
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.sources import table_blocks
+from stoker.formats.sources import tables
 from stoker.formats.sources.listing import ListedBlocks
 from stoker.formats.sources.source import Source
-from stoker.formats.sources.table_blocks import BlockImages
-from stoker.formats.sources.tables import list_table, opened_table
+from stoker.formats.sources.tables import BlockImages, list_table, opened_table
 
 Picture = Callable[..., bytes]
 
@@ -304,9 +303,9 @@ def test_a_block_may_be_closed_while_it_is_read(
         close(block)
 
     # From outside, a test cannot see when a block is closed, and cannot make a read last until then.
-    close = table_blocks._OpenBlock.close
-    monkeypatch.setattr(table_blocks._OpenBlock, "close", note_and_close)
-    monkeypatch.setattr(table_blocks, "opened_table", wait_and_open)
+    close = tables._OpenBlock.close
+    monkeypatch.setattr(tables._OpenBlock, "close", note_and_close)
+    monkeypatch.setattr(tables, "opened_table", wait_and_open)
     images = BlockImages(blocks, None, num_threads=1)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(images.read, 0, 0, 0)
