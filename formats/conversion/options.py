@@ -38,7 +38,6 @@ bytes done, and the stage: listing, converting, publishing."""
 
 QUALITY = 90
 SUBSAMPLING = "420"
-MOST_THREADS = 4096
 DAILY, _SHARDS, _STORED, _CLASSES = "Options", "Shards", "Stored images", "Classes"
 
 _DEFAULT_SHARD_BYTES = 256_000_000
@@ -48,8 +47,8 @@ _RECORD_OVERHEAD = 300  # approximate bytes beside the payload: framing, the nam
 _ASPECT = 4 / 3  # average of photographs: longer side by shorter side
 
 
-def parse_fraction(value: Share) -> Fraction:
-    """Parse 0.1, "0.1" or "10%" into an exact fraction; -1 for other texts."""
+def _fraction(value: Share) -> Fraction:
+    """The exact fraction of 0.1, "0.1" or "10%"; -1 for other texts."""
     text = str(value).strip()
     try:
         return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
@@ -59,8 +58,7 @@ def parse_fraction(value: Share) -> Fraction:
 
 def parse_share(name: str, value: Share) -> Fraction:
     """Parse a share of all samples, such as 0.1, "0.1" or "10%", into an exact fraction."""
-    share = parse_fraction(value)
-    if not 0 <= share < 1:
+    if not 0 <= (share := _fraction(value)) < 1:
         raise ConfigError(
             f"{name} must be a share such as 0.1 or 10%, from 0 to less than 1, found {value!r}"
         )
@@ -68,18 +66,14 @@ def parse_share(name: str, value: Share) -> Fraction:
 
 
 def _parse_loss(name: str, value: Share) -> Fraction:
-    share = parse_fraction(value)
-    if not 0 <= share <= 1:
+    if not 0 <= (share := _fraction(value)) <= 1:
         raise ConfigError(f"{name} must be a share such as 0.01 or 1%, from 0 to 1, found {value!r}")
     return share
 
 
 def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
     """Parse a resize such as shorter=256 or fill=224x224 (height x width) into mode, height and width."""
-    # NVIDIA DIGITS has the same modes. ``shorter`` and ``longer`` scale an image so that this side has at
-    # most N pixels (torchvision's ``Resize(n)`` is ``shorter``, but enlarges, too); ``squash`` scales height
-    # and width independently; ``crop`` scales the image to cover height x width and crops the centre;
-    # ``fill`` scales it to fit into height x width and pads it with black.
+    # NVIDIA DIGITS has the same modes; torchvision's ``Resize(n)`` is ``shorter``, but enlarges, too.
     if value is None:
         return "none", 0, 0
     match = re.fullmatch(r"(shorter|longer)=(\d+)|(squash|crop|fill)=(\d+)[xX](\d+)", str(value).strip())
@@ -227,7 +221,7 @@ class CommonArguments:
         None,
         "Number of threads; by default one for each core that this process may use.",
         DAILY,
-        check=whole(1, MOST_THREADS),
+        check=whole(1, 4096),
         flags=("--threads", "--num-threads"),
     )
 

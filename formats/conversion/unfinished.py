@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -205,9 +205,6 @@ class Unfinished:
         if not retired.exists():
             return
         _remove_dataset(dataset, retired)
-        for file in dataset.iterdir():
-            if is_of_version(file.name):
-                remove(file)
         retired.unlink()
 
     def _remove_half_published(self) -> None:
@@ -258,18 +255,19 @@ class Unfinished:
             remove(trash)
 
 
-def files_of_shards(manifest: Manifest) -> list[str]:
-    """Names of the files of a dataset's shards; stoker index leaves shards where they lie."""
-    shards = () if manifest.options.get("made_by") == "index" else manifest.shards
-    return [name for shard in shards for name in published_names(shard.name, manifest.container).values()]
+def files_of_dataset(manifest: bytes, present: Iterable[str]) -> list[str]:
+    """Names of the files of a dataset but its manifest; ``present`` are those in its folder."""
+    names = [INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, SHA256_NAME, *filter(is_of_version, present)]
+    with suppress(DatasetError):
+        stated = Manifest.from_bytes(manifest)
+        # stoker index leaves shards where they lie: they belong to the user.
+        for shard in () if stated.options.get("made_by") == "index" else stated.shards:
+            names += published_names(shard.name, stated.container).values()
+    return names
 
 
 def _remove_dataset(folder: Path, manifest: Path) -> None:
-    """Remove the files of a folder that a manifest names, and those beside them."""
-    with suppress(DatasetError):
-        for name in files_of_shards(Manifest.from_json(manifest.read_text(encoding="utf-8"))):
-            remove(folder / name)
-    for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, SHA256_NAME):
+    for name in files_of_dataset(manifest.read_bytes(), [file.name for file in folder.glob("*")]):
         remove(folder / name)
 
 

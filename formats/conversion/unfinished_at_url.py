@@ -17,24 +17,14 @@ from pathlib import Path
 
 from stoker.errors import DatasetError
 
-from ..dataset.manifest import (
-    INDEX_NAME,
-    MANIFEST_NAME,
-    MOST_MANIFEST_BYTES,
-    SKIPPED_NAME,
-    STATE_NAME,
-    TOKENIZER_NAME,
-    Manifest,
-    published_names,
-)
-from ..dataset.versions import SHA256_NAME, is_of_version
+from ..dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, STATE_NAME, Manifest, published_names
 from ..files import remove
 from ..remote.store import Store
 from ..threads import thread_map
 from .plan import ConversionPlan, DatasetPlan
 from .publishing import FoundDataset, SplitOutput
 from .shard import ShardContext, ShardResult, shard_files, write_shard
-from .unfinished import REPLACE, Unfinished, files_of_shards
+from .unfinished import REPLACE, Unfinished, files_of_dataset
 
 _PLAN = f"{STATE_NAME}/plan.json"
 _RETIRED = ".retired.json"
@@ -201,11 +191,6 @@ class UnfinishedAtUrl(Unfinished):
             self._store.remove(STATE_NAME)
 
 
-def _remove_dataset(dataset: Store, content: bytes) -> None:
-    """Remove the files that the content of a manifest names, and those beside them."""
-    names = [file.name for file in dataset.files() if is_of_version(file.name)]
-    names += [INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, SHA256_NAME]
-    with suppress(DatasetError):
-        names += files_of_shards(Manifest.from_bytes(content))
-    for name in names:
+def _remove_dataset(dataset: Store, manifest: bytes) -> None:
+    for name in files_of_dataset(manifest, [file.name for file in dataset.files()]):
         dataset.remove(name)

@@ -39,15 +39,6 @@ def test_the_same_call_changes_no_file_and_returns_the_same_counts(
     assert read_files(tmp_path / "out") == before
 
 
-def test_the_same_call_removes_the_trash_of_an_interrupted_one(photos: Path, tmp_path: Path) -> None:
-    stoker.convert(photos, tmp_path / "out")
-    before = read_files(tmp_path / "out")
-    (tmp_path / "out" / ".stoker-trash-1").mkdir()
-    assert stoker.convert(photos, tmp_path / "out").already
-    assert read_files(tmp_path / "out") == before
-    assert not (tmp_path / "out" / ".stoker-trash-1").exists()
-
-
 def touch(photos: Path, out: Path) -> None:
     later = (out / "dataset.json").stat().st_mtime_ns + 1
     os.utime(photos / "cat" / "0.jpg", ns=(later, later))
@@ -119,22 +110,6 @@ def test_text_without_a_column_is_not_already_converted(tmp_path: Path) -> None:
     convert_text(tmp_path / "lines.jsonl", tmp_path / "out", columns=("score",), tokenizer="bytes")
     with pytest.raises(DatasetError, match="already"):
         convert_text(tmp_path / "lines.jsonl", tmp_path / "out", tokenizer="bytes")
-
-
-def test_the_next_call_removes_the_state_of_a_call_interrupted_at_its_end(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(descriptor: int) -> None:
-        if (tmp_path / "out" / "dataset.json").exists():
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            stoker.convert(photos, tmp_path / "out")
-    stoker.convert(photos, tmp_path / "out")
-    assert not list((tmp_path / "out").glob(".stoker-*"))
-    assert stoker.verify(tmp_path / "out").ok
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])

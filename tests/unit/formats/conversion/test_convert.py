@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.datasets import plan_images, read_files
+from helpers.datasets import read_files
 from helpers.images import encode
 from helpers.options import convert
 from PIL import Image
@@ -17,8 +17,6 @@ from PIL import Image
 import stoker
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.protobuf import parse_example
-from stoker.formats.conversion.options import ConvertOptions
-from stoker.formats.conversion.shard import write_shard
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.source import Source
 
@@ -219,27 +217,3 @@ def test_labels_and_columns_of_a_list_are_in_the_dataset(photos: Path, tmp_path:
     labels = stoker.open(tmp_path / "several").index.arrow("label").to_pylist()
     assert labels == [[], [0], [0, 1], [0, 1, 2]]
     assert stoker.verify(tmp_path / "several").ok
-
-
-def test_one_shard_can_be_made_alone_and_again(photos: Path, tmp_path: Path) -> None:
-    plan = plan_images(list_folder(Source(photos)), ConvertOptions(shards=4, seed=1))
-    convert(photos, tmp_path / "out", seed=1, shards=4)
-    for attempt in ("a", "b"):
-        (tmp_path / attempt).mkdir()
-        for number in (2, 0, 2):
-            result = write_shard(tmp_path / attempt, plan, number)
-        assert result == write_shard(tmp_path / attempt, plan, 2)
-    assert read_files(tmp_path / "a") == read_files(tmp_path / "b")
-    assert (
-        read_files(tmp_path / "a")["00002.tfrecord"]
-        == read_files(tmp_path / "out")["shard-00002-of-00004.tfrecord"]
-    )
-
-
-def test_progress_ends_at_all_samples(photos: Path, tmp_path: Path) -> None:
-    seen: list[tuple[int, int, int, str]] = []
-    summary = stoker.convert(photos, tmp_path / "out", progress=lambda *state: seen.append(state))
-    assert seen[0][3] == "listing"
-    total = sum(file.stat().st_size for file in photos.glob("*/*.jpg"))
-    assert seen[-1] == (30, 30, total, "publishing")
-    assert summary.images_per_second > 0

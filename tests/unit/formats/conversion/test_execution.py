@@ -84,12 +84,6 @@ def test_a_shard_that_is_stopped_leaves_no_file(plan: ConversionPlan, tmp_path: 
     assert list((tmp_path / "state").iterdir()) == []
 
 
-def test_a_finished_shard_is_not_written_again(plan: ConversionPlan, tmp_path: Path) -> None:
-    result = write_shard(tmp_path, plan, 0)
-    with full_disk():
-        assert write_shard(tmp_path, plan, 0) == result
-
-
 def test_the_first_error_is_raised_not_the_cancellation(plan: ConversionPlan) -> None:
     def make(plan: ConversionPlan, number: int, context: ShardContext | None) -> ShardResult:
         assert context is not None

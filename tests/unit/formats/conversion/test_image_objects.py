@@ -255,13 +255,6 @@ def test_boxes_follow_the_orientation_and_the_resize_of_their_image(
     np.testing.assert_allclose(dataset.annotations([0]).boxes[0], seen, atol=1)
 
 
-def test_an_image_of_another_size_than_its_annotations_say_is_not_converted(tmp_path: Path) -> None:
-    draw_box(tmp_path / "a.jpg", (1, 2, 9, 9), 6)  # lies on its side
-    for declared in ((W, H), (H + 1, W)):
-        with pytest.raises(SourceError, match="image of another size than its annotations say"):
-            stoker.convert(write_coco(tmp_path, (1, 2, 9, 9), declared), tmp_path / str(declared))
-
-
 def test_the_format_of_a_source_is_detected_by_its_files_and_options(tmp_path: Path) -> None:
     for path in ("voc/Annotations/1.xml", "yolo/labels/a/1.txt", "yolo/images/a/1.jpg", "plain/cat/1.jpg"):
         (tmp_path / path).parent.mkdir(parents=True)

@@ -157,16 +157,6 @@ def test_another_conversion_at_a_url_leaves_nothing_of_one_interrupted_while_it_
     assert at > 20
 
 
-def test_a_dataset_at_a_url_is_not_replaced_without_overwrite(photos: Path, memory: Any) -> None:
-    convert(photos, "memory://bucket/out", shards=3)
-    with pytest.raises(DatasetError, match="there is a dataset already") as caught:
-        convert(photos, "memory://bucket/out", shards=2)
-    assert caught.value.path == "memory://bucket/out"
-    convert(photos, "memory://bucket/out", overwrite=True, shards=2)
-    names = {Path(name).name for name in memory.find("/bucket/out") if name.endswith(".tfrecord")}
-    assert names == {"shard-00000-of-00002.tfrecord", "shard-00001-of-00002.tfrecord"}
-
-
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 def test_the_same_call_on_a_finished_url_changes_nothing(photos: Path, memory: Any, container: Any) -> None:
     options: dict[str, Any] = {"format": container, "val": "25%", "seed": 3, "shards": 2}
