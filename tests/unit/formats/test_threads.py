@@ -5,18 +5,18 @@ from __future__ import annotations
 import gc
 import io
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
-from types import FrameType
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.processes import interrupted_everywhere
 
 from stoker.errors import ConfigError
 from stoker.formats import threads as module
@@ -76,63 +76,27 @@ def test_an_error_does_not_keep_the_data_of_its_task(pool: ThreadPoolExecutor) -
 
 
 def test_an_interrupt_anywhere_in_wait_leaves_no_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    # An interrupt during the wait itself is noticed at the next tick, and there are hundreds of interrupts.
+    # An interrupt during the wait itself is noticed at the next tick, and there are many interrupts.
     monkeypatch.setattr(module, "_TICK", 0.01)
-    steps = 1
-    while _interrupted_at(steps):
-        steps += 1
-    assert steps > 5
 
+    def make() -> tuple[Callable[[], None], Callable[[], None]]:
+        go: SimpleQueue[None] = SimpleQueue()  # no lock of its own that an interrupt could leave taken
+        threads: list[threading.Thread] = []
 
-class DaemonPool(ThreadPoolExecutor):
-    """Runs each task on a daemon thread, which the end of Python does not wait for; reports its end."""
+        def submit(task: Callable[[], None]) -> None:
+            threads.append(threading.Thread(target=task, daemon=True))
+            threads[0].start()
 
-    def __init__(self, ended: SimpleQueue[None]) -> None:
-        super().__init__(1)
-        self._task_ended = ended
+        def end() -> None:
+            go.put(None)
+            threads[0].join()
 
-    def submit(self, task: Callable[[], None]) -> Future[None]:  # all that is used
-        future: Future[None] = Future()
+        pool: Any = SimpleNamespace(submit=submit)
+        tasks = TaskGroup(pool)
+        tasks.start(partial(go.get, timeout=60))
+        return partial(tasks.wait, partial(go.put, None)), end
 
-        def run() -> None:
-            future.set_result(task())
-            self._task_ended.put(None)
-
-        threading.Thread(target=run, daemon=True).start()
-        return future
-
-
-def _interrupted_at(step: int) -> bool:
-    """Wait for a task, interrupted at this instruction of Python; return whether there were so many."""
-    go: SimpleQueue[None] = SimpleQueue()  # no lock of its own that an interrupt could leave taken
-    ended: SimpleQueue[None] = SimpleQueue()
-    left = step
-
-    def trace(frame: FrameType, event: str, _: object) -> object:
-        nonlocal left
-        frame.f_trace_opcodes = True
-        left -= event == "opcode"
-        if left == 0:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    tasks = TaskGroup(DaemonPool(ended))
-    tasks.start(partial(go.get, timeout=60))
-    gc.disable()  # an interrupt in a callback of the collector is lost
-    try:
-        sys._getframe().f_trace_opcodes = True  # CPython 3.12 asks here whether opcodes are traced at all
-        sys.settrace(trace)
-        tasks.wait(partial(go.put, None))
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-        gc.enable()
-        go.put(None)
-        ended.get(timeout=60)  # the thread is done with its task
-    return False
+    interrupted_everywhere(make)
 
 
 @pytest.fixture

@@ -71,14 +71,10 @@ def test_a_cache_or_a_staged_copy_needs_a_local_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
+    reading = stoker.Reading(cache=stoker.Cache(folder))
     for attempt, name in (
         (lambda: stoker.open(source, cache=folder), "cache"),
-        (
-            lambda: stoker.ImageLoader(
-                source, batch_size=1, reading=stoker.Reading(cache=stoker.Cache(folder))
-            ),
-            "cache",
-        ),
+        (lambda: stoker.ImageLoader(source, batch_size=1, reading=reading), "cache"),
         (lambda: stage(source, folder), "target"),
     ):
         with pytest.raises(ConfigError, match=f"{name} is a URL" if folder else f"{name} is empty"):
