@@ -256,7 +256,9 @@ def write_durably(path: Path, content: bytes | bytearray) -> None:
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
-            _write_all(descriptor, content)
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -266,12 +268,6 @@ def write_durably(path: Path, content: bytes | bytearray) -> None:
             temporary.unlink()
         raise
     sync_folder(path.parent)
-
-
-def _write_all(descriptor: int, content: bytes | bytearray) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
 
 
 def move_durably(source: Path, target: Path) -> None:

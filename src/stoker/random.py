@@ -1,10 +1,8 @@
 """Random numbers and orders that are functions of their keys: there is no generator and no state.
 
-Everything random in Stoker is drawn here, so that a number depends on its coordinates alone (a seed, an
-epoch, a row) and not on when, where or how often it is computed. All arithmetic is in integers modulo 2**64
-and therefore the same on every platform.
-
-Two constructions:
+So a number depends on its coordinates alone (a seed, an epoch, a row), and not on when, where or how often it
+is computed. All arithmetic is in integers modulo 2**64, and therefore the same on every platform. Two
+constructions:
 
 - SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), which
   passes BigCrush: a counter that advances by the golden ratio, each count finalised by Stafford's "Mix13".
