@@ -144,10 +144,9 @@ class ExternalObjects:
     # Left, top, right, bottom of each, as shares of the image's width and height, not clipped
     boxes: Sequence[tuple[float, float, float, float]]
     labels: Sequence[int]  # Class of each, from 0
-    area: Sequence[float] | None = None  # Pixels of each; None if the record does not state them
-    # Whether each is a group of objects; None if the record does not state it
-    crowd: Sequence[int] | None = None
-    flags: Mapping[str, Sequence[int]] = field(default_factory=dict)  # Other numbers of each, 0 or 1, by name
+    area: Sequence[float] | None  # Pixels of each; None if the record does not state them
+    crowd: Sequence[int]  # Whether each is a group of objects, 0 or 1
+    flags: Mapping[str, Sequence[int]]  # Other numbers of each, 0 or 1, by name
 
 
 @dataclass(frozen=True)

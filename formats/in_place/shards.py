@@ -349,7 +349,7 @@ class _Rows:
                 label,
                 i,
                 area=None if objects.area is None else objects.area[i],
-                crowd=objects.crowd is not None and bool(objects.crowd[i]),
+                crowd=bool(objects.crowd[i]),
                 extra={name: objects.flags[name][i] if name in objects.flags else 0 for name in table.extra},
             )
 

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from stoker import _native
 from stoker.augment import CenterCrop, ImageParams, Resize, compile_image
 from stoker.augment.geometry.annotations import shown, transform_mask
 from stoker.pipeline.images.objects import draw_class_masks
@@ -176,31 +175,3 @@ def test_the_mask_of_an_image_of_padding_alone_is_ignored_everywhere() -> None:
     )
     assert undecoded == []
     assert (out == 200).all()
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"data": []},
-        {"out": np.zeros((2, 5, 5), np.uint8)},
-        {"out": np.zeros((1, 5, 0), np.uint8)},
-        {"region": np.zeros((2, 4))},
-        {"region": np.array([[0.0, 0, 5, 4]])},
-        {"matrix": np.full((1, 3, 3), np.nan)},
-        {"height": np.array([0], np.int32)},
-    ],
-)
-def test_arguments_of_other_sizes_are_refused(changed: dict[str, Any]) -> None:
-    arguments = {
-        "out": np.zeros((1, 5, 5), np.uint8),
-        "data": [b""],
-        "matrix": np.eye(3)[None],
-        "region": np.array([[0.0, 0, 4, 4]]),
-        "shown": np.ones(1, bool),
-        "height": np.array([4], np.int32),
-        "width": np.array([4], np.int32),
-        "fill": 0,
-    }
-    assert _native.class_masks(**arguments) == [0]
-    with pytest.raises(ValueError, match="must"):
-        _native.class_masks(**{**arguments, **changed})

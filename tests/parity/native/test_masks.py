@@ -12,7 +12,6 @@ from helpers.transforms import HEIGHT, WIDTH, chains, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker import _native
 from stoker.augment import ImageParams, Resize
 from stoker.augment.geometry.masks import encode_runs, transform_segments
 from stoker.augment.params import Warp
@@ -136,66 +135,3 @@ def test_an_image_of_padding_alone_shows_nothing() -> None:
     params = replace(draw([Resize((5, 6))]), empty=np.ones(1, bool))
     full = [encode_runs(np.ones((HEIGHT, WIDTH)))]
     assert not both(params, OWNER, runs=full, polygons=[[star(5, 30, (20, 20))]]).any()
-
-
-def arguments(**changed: Any) -> dict[str, Any]:
-    return {
-        "out": np.zeros((2, 5, 5), np.uint8),
-        "owner": np.zeros(2, np.int64),
-        "matrix": np.eye(3)[None],
-        "region": np.array([[0.0, 0, 4, 4]]),
-        "shown": np.ones(1, bool),
-        **changed,
-    }
-
-
-class TestWrongArguments:
-    POLYGONS = {"points": np.ones((3, 2)), "sizes": np.array([3]), "polygons": np.array([1, 0])}  # noqa: RUF012 - a table
-    RUNS = {  # noqa: RUF012 - likewise
-        "height": np.array([4], np.int32),
-        "width": np.array([4], np.int32),
-        "runs": np.array([16], np.uint32),
-        "counts": np.array([1, 0]),
-    }
-
-    @pytest.mark.parametrize(
-        "changed",
-        [
-            {"owner": np.zeros(3, np.int64)},
-            {"owner": np.array([0, 1])},
-            {"owner": np.array([0, -1])},
-            {"region": np.zeros((2, 4))},
-            {"region": np.full((1, 4), np.nan)},
-            {"matrix": np.full((1, 3, 3), np.inf)},
-            {"shown": np.ones(2, bool)},
-            {"out": np.zeros((2, 0, 5), np.uint8)},
-            {"polygons": np.array([1])},
-            {"polygons": np.array([2, -1])},
-            {"polygons": np.array([1, 1])},
-            {"sizes": np.array([4])},
-            {"sizes": np.array([2**62])},
-            {"points": np.full((3, 2), np.nan)},
-        ],
-    )
-    def test_polygons_of_other_sizes_are_refused(self, changed: dict[str, Any]) -> None:
-        _native.fill_polygons(**arguments(**self.POLYGONS))
-        with pytest.raises(ValueError, match="must"):
-            _native.fill_polygons(**arguments(**{**self.POLYGONS, **changed}))
-
-    @pytest.mark.parametrize(
-        "changed",
-        [
-            {"height": np.array([5], np.int32)},
-            {"height": np.array([4, 4], np.int32)},
-            {"width": np.array([0], np.int32)},
-            {"region": np.array([[0.0, 0, 4.1, 4]])},
-            {"region": np.array([[0.0, -0.1, 4, 4]])},
-            {"counts": np.array([1, 1])},
-            {"counts": np.array([2**62, 0])},
-            {"runs": np.array([15], np.uint32)},
-        ],
-    )
-    def test_run_lengths_of_other_sizes_are_refused(self, changed: dict[str, Any]) -> None:
-        _native.fill_runs(**arguments(**self.RUNS))
-        with pytest.raises(ValueError, match="must"):
-            _native.fill_runs(**arguments(**{**self.RUNS, **changed}))

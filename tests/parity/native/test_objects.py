@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker import _native
 from stoker.augment import (
     CenterCrop,
     ImageParams,
@@ -100,51 +99,6 @@ def test_batches_without_objects_are_empty() -> None:
     found, kept = output_boxes(params, boxes[:0], owner[:0])
     assert (found.shape, kept.shape) == ((0, 4), (0,))
     assert output_keypoints(params, np.zeros((0, 5, 3), np.float32), owner[:0], SWAP).shape == (0, 5, 3)
-
-
-def native_arguments(**changed: Any) -> dict[str, Any]:
-    return {
-        "owner": np.array([0, 1]),
-        "size": (9, 9),
-        "region": np.tile([0.0, 0, 9, 9], (2, 1)),
-        "dest": np.tile([0, 0, 9, 9], (2, 1)).astype(np.int32),
-        "flip": np.zeros((2, 2), bool),
-        "shown": np.ones(2, bool),
-        **changed,
-    }
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"owner": np.array([0, 2])},
-        {"owner": np.array([-1, 0])},
-        {"owner": np.zeros(3, np.int64)},
-        {"region": np.zeros((1, 4))},
-        {"dest": np.zeros((3, 4), np.int32)},
-        {"flip": np.zeros((1, 2), bool)},
-        {"shown": np.ones(1, bool)},
-    ],
-)
-def test_arguments_of_other_sizes_are_refused(changed: dict[str, Any]) -> None:
-    boxes = {"boxes": np.zeros((2, 4), np.float32), "window": None, "min_visible": 0.0, "min_size": 0.0}
-    points = {"keypoints": np.zeros((2, 5, 3), np.float32), "swap": np.array(SWAP)}
-    _native.transform_boxes(**native_arguments(**boxes))
-    _native.transform_keypoints(**native_arguments(**points))
-    with pytest.raises(ValueError, match="must"):
-        _native.transform_boxes(**native_arguments(**boxes, **changed))
-    with pytest.raises(ValueError, match="must"):
-        _native.transform_keypoints(**native_arguments(**points, **changed))
-
-
-def test_windows_and_swaps_of_other_sizes_are_refused() -> None:
-    boxes = {"boxes": np.zeros((2, 4), np.float32), "min_visible": 0.0, "min_size": 0.0}
-    with pytest.raises(ValueError, match="window"):
-        _native.transform_boxes(**native_arguments(**boxes, window=np.zeros((3, 4))))
-    points = np.zeros((2, 5, 3), np.float32)
-    for swap in ([0, 1], [0, 1, 2, 3, 5], [0, 1, 2, 3, -1]):
-        with pytest.raises(ValueError, match="swap"):
-            _native.transform_keypoints(**native_arguments(keypoints=points, swap=np.array(swap)))
 
 
 @given(data=st.data())
