@@ -212,15 +212,20 @@ def png(
     shape = (height, width, SAMPLES[color])
     levels = random.integers(0, 1 << bits, shape) // 8 + np.indices(shape).sum(axis=0) * 3
     samples = levels % (1 << bits)
-    header = struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, interlaced)
     parts = [samples[y::dy, x::dx] for x, y, dx, dy in _PASSES] if interlaced else [samples]
-    rows = b"".join(_rows(part, bits, random) for part in parts if part.size)
-    stream = zlib.compress(rows)
-    chunks = [chunk(b"IHDR", header)]
-    if color == 3:
-        chunks.append(chunk(b"PLTE", random.bytes(3 * (1 << bits))))
-    chunks += [chunk(b"IDAT", stream[at : at + split]) for at in range(0, len(stream), split)]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks) + chunk(b"IEND", b"")
+    stream = zlib.compress(b"".join(_rows(part, bits, random) for part in parts if part.size))
+    palette = chunk(b"PLTE", random.bytes(3 * (1 << bits))) if color == 3 else b""
+    streams = (stream[at : at + split] for at in range(0, len(stream), split))
+    return png_file(height, width, *streams, form=(bits, color, 0, 0, interlaced), before=palette)
+
+
+def png_file(
+    height: int, width: int, *streams: bytes, form: tuple[int, ...] = (8, 0, 0, 0, 0), before: bytes = b""
+) -> bytes:
+    """A PNG with these IDAT chunks; ``form`` is bits, colour type, compression, filters and interlacing."""
+    header = chunk(b"IHDR", struct.pack(">II5B", width, height, *form))
+    data = b"".join(chunk(b"IDAT", stream) for stream in streams)
+    return b"\x89PNG\r\n\x1a\n" + header + before + data + chunk(b"IEND", b"")
 
 
 def _rows(samples: np.ndarray, bits: int, random: np.random.Generator) -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from helpers.images import encode
 from helpers.loaders import load_rows
-from helpers.payloads import chunk
+from helpers.payloads import png_file
 from PIL import Image
 
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
@@ -54,9 +54,7 @@ def png(payload: bytes) -> bytes:
 
 def png_bomb(_: bytes) -> bytes:
     """60,000 by 60,000 black pixels in a few bytes."""
-    header = struct.pack(">IIBBBBB", 60_000, 60_000, 1, 0, 0, 0, 0)
-    rows = zlib.compress(bytes(100_000))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return png_file(60_000, 60_000, zlib.compress(bytes(100_000)), form=(1, 0, 0, 0, 0))
 
 
 def jpeg_bomb(payload: bytes) -> bytes:

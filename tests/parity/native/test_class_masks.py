@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from helpers.images import png as encode_png
-from helpers.payloads import chunk, filtered
+from helpers.payloads import chunk, filtered, png_file
 from helpers.transforms import HEIGHT, WIDTH, chains, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,11 +29,8 @@ def png_of_stream(
     mask: Mask, stream: bytes, *, pieces: int = 1, before: bytes = b"", form: tuple[int, ...] = GREY
 ) -> bytes:
     """A PNG of a mask from its compressed rows."""
-    height, width = mask.shape
-    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes(form)
     parts = [stream[len(stream) * k // pieces : len(stream) * (k + 1) // pieces] for k in range(pieces)]
-    data = b"".join(chunk(b"IDAT", part) for part in parts)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + before + data + chunk(b"IEND", b"")
+    return png_file(*mask.shape, *parts, form=form, before=before)
 
 
 def compressed(data: bytes, level: int, strategy: int) -> bytes:

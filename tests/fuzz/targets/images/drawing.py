@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from helpers.payloads import chunk
+from helpers.payloads import png_file
 from mutations import mutate, pick
 from targets.images.images import matrices
 
@@ -60,10 +60,8 @@ def _png(height: int, width: int, rng: Rng) -> bytes:
     stream = compressor.compress(rows.tobytes()) + compressor.flush()
     if rng.random() < 0.8:
         stream = stream[:2] + mutate(stream[2:], rng)
-    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes((8, 0, 0, 0, 0))
     cut = int(rng.integers(0, len(stream) + 1))
-    chunks = [(b"IHDR", header), (b"IDAT", stream[:cut]), (b"IDAT", stream[cut:]), (b"IEND", b"")]
-    data = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(name, body) for name, body in chunks)
+    data = png_file(height, width, stream[:cut], stream[cut:])
     return mutate(data, rng) if rng.random() < 0.1 else data
 
 

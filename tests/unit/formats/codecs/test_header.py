@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import struct
 import sys
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.images import encode, exif
+from helpers.payloads import png_file
 from PIL import Image, PngImagePlugin
 
 import stoker
@@ -48,10 +48,8 @@ def test_the_size_is_that_of_the_turned_image(form: str, orientation: int) -> No
 
 
 def png_of(width: int, height: int) -> bytes:
-    """A PNG's signature and header; no more is read before the limit is checked."""
-    chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    checksum = struct.pack(">I", zlib.crc32(chunk))
-    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + checksum + bytes(32)
+    """A PNG without pixels; no more than its header is read before the limit is checked."""
+    return png_file(height, width, bytes(20), form=(8, 2, 0, 0, 0))
 
 
 BITMAP = struct.pack("<2sIHHI", b"BM", 54, 0, 0, 54)

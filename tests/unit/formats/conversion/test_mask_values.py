@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.images import decode, encode
 from helpers.options import convert
+from helpers.payloads import png_file
 from PIL import Image
 
 import stoker
@@ -141,18 +143,10 @@ def test_the_values_of_a_mask_with_a_palette_are_its_indices(bits: int) -> None:
 
 def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
     """A grey PNG of 2 or 4 bits, which Pillow does not write."""
-    import struct
-    import zlib
-
-    def chunk(name: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-
     pixels_per_byte = 8 // bits
     packed = (classes.reshape(len(classes), -1, pixels_per_byte) << np.arange(8 - bits, -1, -bits)).sum(-1)
     rows = b"".join(b"\0" + row.tobytes() for row in packed.astype(np.uint8))
-    header = struct.pack(">IIBBBBB", classes.shape[1], len(classes), bits, 0, 0, 0, 0)
-    parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    return png_file(*classes.shape, zlib.compress(rows), form=(bits, 0, 0, 0, 0))
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])
