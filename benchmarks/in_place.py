@@ -29,7 +29,7 @@ from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.comparison.photographs import photographs_in, replicate
 from stoker.formats.in_place.shards import index
 
-from .measuring import Cost, Epoch, allowed_cores, costs_in_turns, make_parser, show_costs
+from .measuring import Cost, costs_in_turns, loading, make_parser, show_costs
 
 _SHARDS = 4
 _RECORDIO_MAGIC = 0xCED7230A
@@ -161,17 +161,10 @@ SOURCES: Mapping[str, Callable[[Path, Path], Path]] = {
 
 def measure_reading(photographs: Path, work: Path, rounds: int = 5) -> dict[str, Cost]:
     """Return the cost of an image of each form."""
-    turns = {}
-    for name, make in FORMS.items():
-        loader = stoker.ImageLoader(
-            make(photographs, work),
-            batch_size=64,
-            transforms=[RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()],
-            shuffle=True,
-            num_threads=len(allowed_cores()),
-            columns=("image",),
-        )
-        turns[name] = Epoch(loader)
+    crop = [RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()]
+    turns = {
+        name: loading(make(photographs, work), crop, 64, columns=("image",)) for name, make in FORMS.items()
+    }
     return costs_in_turns(turns, rounds)
 
 

@@ -102,6 +102,12 @@ class Epoch:
         return sum(len(batch[-1]) for _ in range(self.passes) for batch in self.batches)
 
 
+def loading(dataset: Any, transforms: Any, batch_size: int, *, passes: int = 1, **options: Any) -> Epoch:
+    """Return passes over images in random order, by as many threads as cores."""
+    given = {"shuffle": True, "num_threads": len(allowed_cores()), "prefetch": 2, **options}
+    return Epoch(stoker.ImageLoader(dataset, batch_size=batch_size, transforms=transforms, **given), passes)
+
+
 def costs_in_turns(turns: Mapping[str, Callable[[], int]], rounds: int) -> dict[str, Cost]:
     """Return the median costs by name of functions that return their number of samples."""
     runs = {name: partial(timed, turn) for name, turn in turns.items()}

@@ -33,7 +33,7 @@ from stoker.augment import RandomResizedCrop, compile_image
 from stoker.formats.codecs.codec import Codec
 from stoker.types import Color
 
-from ..measuring import Epoch, allowed_cores, costs_in_turns, describe, make_parser, write_json
+from ..measuring import allowed_cores, costs_in_turns, describe, loading, make_parser, write_json
 
 Box = tuple[int, int, int, int]
 Crop = Callable[[bytes, Box], Any]
@@ -189,10 +189,9 @@ def prepare(
         return {"pillow": pillow, "stoker": partial(on_threads, decode, payloads)}
     options: dict[str, Any] = {"color": kind.color, "engine": "native", "num_threads": threads}
     crop = [RandomResizedCrop(_SIZE)]
-    loader = stoker.ImageLoader(opened, batch_size=64, transforms=crop, prefetch=1, **options)
     runs: dict[str, Callable[[], int]] = {
         "pillow": crops(crop_with_pillow(kind)),
-        "stoker": Epoch(loader, _PASSES),
+        "stoker": loading(opened, crop, 64, passes=_PASSES, prefetch=1, **options),
     }
     if find_spec("torchvision"):
         runs["torchvision"] = crops(crop_with_torchvision(kind))

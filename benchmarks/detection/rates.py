@@ -19,13 +19,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import stoker
 from stoker.augment import CopyPaste, DetectionMixUp, Letterbox, Mosaic, load_recipe, recipe_names
 
 from ..comparison.photographs import imagenet_like
 from ..comparison.sources import open_source
 from ..images.annotation_cost import make_annotated
-from ..measuring import Cost, Epoch, allowed_cores, costs_in_turns, make_parser, show_costs, write_costs
+from ..measuring import (
+    Cost,
+    Epoch,
+    allowed_cores,
+    costs_in_turns,
+    loading,
+    make_parser,
+    show_costs,
+    write_costs,
+)
 from ..peers.base import PeerSettings
 
 _SIZE, _BATCH = 640, 16
@@ -44,15 +52,10 @@ _COLUMNS = ("image", "boxes", "box_labels")
 
 def measure(work: Path, rounds: int, copies: int, *, mosaics_only: bool) -> dict[str, Cost]:
     """Return the median costs of an image by load."""
-    threads = len(allowed_cores())
     turns: dict[str, Callable[[], int]] = {}
 
     def add(name: str, dataset: Path, transforms: Any, columns: Sequence[str] = _COLUMNS) -> None:
-        options: dict[str, Any] = {"shuffle": True, "num_threads": threads, "prefetch": 2}
-        loader = stoker.ImageLoader(
-            dataset, batch_size=_BATCH, transforms=transforms, columns=columns, **options
-        )
-        turns[name] = Epoch(loader)
+        turns[name] = loading(dataset, transforms, _BATCH, columns=columns)
 
     for kind in ("", ", restart markers"):
         many = make_annotated(work / "made", work / f"many{kind}", 8 * copies, restarts=bool(kind))
@@ -73,7 +76,7 @@ def measure(work: Path, rounds: int, copies: int, *, mosaics_only: bool) -> dict
         source = open_source(plain, work, boxes=True)
         for name in (*PIPELINES, *_WITH_MASKS, *IMAGE_PIPELINES):
             make = make_batches if name in PIPELINES else make_mask_batches
-            settings = PeerSettings(_BATCH, num_threads=threads, recipe=name)
+            settings = PeerSettings(_BATCH, num_threads=len(allowed_cores()), recipe=name)
             turns[f"torchvision {name}"] = Epoch(make(source, settings))
     return costs_in_turns(turns, rounds)
 

@@ -23,7 +23,7 @@ from stoker.augment import RandomHorizontalFlip, Resize, ToDtype
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 from ..comparison.photographs import photographs_in, replicate
-from ..measuring import Cost, Epoch, allowed_cores, costs_in_turns, make_parser, show_costs, write_costs
+from ..measuring import Cost, costs_in_turns, loading, make_parser, show_costs, write_costs
 
 _COPIES = 512
 _OBJECTS = 7
@@ -106,18 +106,11 @@ def _draw_mask(path: Path, size: tuple[int, int], objects: list[dict[str, Any]])
 
 def measure(dataset: Path, rounds: int) -> dict[str, Cost]:
     """Return the median costs of an image, by the annotations that come with it."""
-    turns = {}
-    for name, columns in _LOADS.items():
-        loader = stoker.ImageLoader(
-            dataset,
-            batch_size=_BATCH,
-            transforms=[RandomHorizontalFlip(), Resize((_SIZE, _SIZE)), ToDtype("float32")],
-            shuffle=True,
-            columns=("image", *columns, "row"),
-            num_threads=len(allowed_cores()),
-            engine="native",
-        )
-        turns[name] = Epoch(loader)
+    transforms = [RandomHorizontalFlip(), Resize((_SIZE, _SIZE)), ToDtype("float32")]
+    turns = {
+        name: loading(dataset, transforms, _BATCH, columns=("image", *columns, "row"))
+        for name, columns in _LOADS.items()
+    }
     return costs_in_turns(turns, rounds)
 
 

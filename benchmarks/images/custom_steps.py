@@ -30,7 +30,7 @@ from stoker.augment.state import TransformState
 from stoker.augment.steps import BatchStep, Compiled, Step
 
 from ..comparison.photographs import photographs_in
-from ..measuring import Epoch, allowed_cores, costs_in_turns, make_parser, write_json
+from ..measuring import Epoch, allowed_cores, costs_in_turns, loading, make_parser, write_json
 
 Pixels = npt.NDArray[np.uint8]
 Found = dict[str, float]
@@ -92,13 +92,12 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Found]:
     """Return the CPU seconds of a sample by what the step is."""
     stoker.convert(photographs, work / "shards")
     before = [RandomResizedCrop(224), RandomHorizontalFlip()]
-    with _loader(work / "shards", before, layout="NHWC") as seen:
-        images = np.concatenate([batch.image for batch in seen])[: 2 * _BATCH].copy()
-    turns: dict[str, Callable[[], int]] = {
-        "without": Epoch(_loader(work / "shards", [*before, Normalize()]), _PASSES)
-    }
+    seen = loading(work / "shards", before, _BATCH, layout="NHWC")
+    images = np.concatenate([batch.image for batch in seen.batches])[: 2 * _BATCH].copy()
+    load = partial(loading, work / "shards", batch_size=_BATCH, passes=_PASSES)
+    turns: dict[str, Callable[[], int]] = {"without": load([*before, Normalize()])}
     for name in _steps():
-        turns[name] = Epoch(_loader(work / "shards", [*before, _Add(name), Normalize()]), _PASSES)
+        turns[name] = load([*before, _Add(name), Normalize()])
         turns[f"{name}, bare"] = partial(_bare, name, images)
     if find_spec("torchvision"):
         from ..peers.torchvision import crop_transforms, view_batches
@@ -121,13 +120,6 @@ def _curve_of_tensor(pixels: Any) -> Any:
     import torch
 
     return torch.from_numpy(_LEVELS[pixels.numpy()])
-
-
-def _loader(dataset: Path, transforms: Any, **options: Any) -> stoker.ImageLoader:
-    threads = len(allowed_cores())
-    return stoker.ImageLoader(
-        dataset, batch_size=_BATCH, transforms=transforms, num_threads=threads, prefetch=2, **options
-    )
 
 
 def _bare(name: str, images: Pixels) -> int:

@@ -32,6 +32,7 @@ from ..measuring import (
     Epoch,
     allowed_cores,
     costs_in_turns,
+    loading,
     make_parser,
     show_costs,
     write_costs,
@@ -41,14 +42,14 @@ _AFTER = [RandomHorizontalFlip(), Normalize()]
 _CROP = [RandomResizedCrop(224), *_AFTER]
 _KEPT = [RandomShortestSize((256, 288), max_size=480), *_AFTER]
 _BUCKETS = stoker.AspectBuckets(256 * 256, multiple=32)
-_LOADERS: Mapping[str, dict[str, Any]] = {
-    "one size": {"transforms": _CROP},
-    "random sizes": {"transforms": _CROP, "sizes": stoker.RandomSizes(160, 288, step=32, every=1)},
-    "padded": {"transforms": _KEPT, "sizes": stoker.Padded(32)},
-    "ragged": {"transforms": _KEPT, "sizes": "ragged"},
-    "one shape": {"transforms": [CoverCrop(256), *_AFTER]},
-    "buckets": {"transforms": _AFTER, "sizes": _BUCKETS},
-    "patches": {"transforms": _AFTER, "sizes": stoker.Patches(16, 256, 1024), "batch_size": 4},
+_LOADERS: Mapping[str, tuple[list[Any], dict[str, Any]]] = {
+    "one size": (_CROP, {}),
+    "random sizes": (_CROP, {"sizes": stoker.RandomSizes(160, 288, step=32, every=1)}),
+    "padded": (_KEPT, {"sizes": stoker.Padded(32)}),
+    "ragged": (_KEPT, {"sizes": "ragged"}),
+    "one shape": ([CoverCrop(256), *_AFTER], {}),
+    "buckets": (_AFTER, {"sizes": _BUCKETS}),
+    "patches": (_AFTER, {"sizes": stoker.Patches(16, 256, 1024)}),
 }
 _BATCH = 16
 
@@ -62,15 +63,14 @@ class _Patches(Epoch):
 
 def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
     """Return the median costs of a sample, by what makes its batches."""
-    threads = len(allowed_cores())
     stoker.convert(photographs, work / "shards")
-    common: dict[str, Any] = {"batch_size": _BATCH, "shuffle": True, "num_threads": threads, "prefetch": 2}
     turns: dict[str, Callable[[], int]] = {}
-    for name, options in _LOADERS.items():
-        kind = _Patches if name == "patches" else Epoch
-        turns[name] = kind(stoker.ImageLoader(work / "shards", **{**common, **options}))
+    for name, (transforms, options) in _LOADERS.items():
+        batch_size = _BATCH // 4 if name == "patches" else _BATCH
+        epoch = loading(work / "shards", transforms, batch_size, **options)
+        turns[name] = _Patches(epoch.batches) if name == "patches" else epoch
     if find_spec("torchvision"):
-        turns |= dict(_by_torchvision(photographs, threads))
+        turns |= dict(_by_torchvision(photographs, len(allowed_cores())))
     return costs_in_turns(turns, rounds)
 
 

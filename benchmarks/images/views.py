@@ -25,6 +25,7 @@ from ..measuring import (
     Epoch,
     allowed_cores,
     costs_in_turns,
+    loading,
     make_parser,
     show_costs,
     write_costs,
@@ -51,20 +52,17 @@ _TRANSFORMS: Mapping[str, Any] = {
 
 def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
     """Return the median costs of a sample, by what makes its views."""
-    threads = len(allowed_cores())
     turns: dict[str, Callable[[], int]] = {}
     for form in _FORMS:
         stoker.convert(photographs, work / form, storage=stoker.ImageStorage(restarts=form == "restarts"))
         for name, transforms in _TRANSFORMS.items():
-            options: dict[str, Any] = {"shuffle": True, "num_threads": threads, "prefetch": 2}
-            loader = stoker.ImageLoader(work / form, batch_size=32, transforms=transforms, **options)
-            turns[f"{form}: {name}"] = Epoch(loader)
+            turns[f"{form}: {name}"] = loading(work / form, transforms, 32)
     if find_spec("torchvision"):
         from ..peers.torchvision import crop_transforms, view_batches
 
         views = [crop_transforms(size, scale) for n, size, scale in (_LARGE, _SMALL) for _ in range(n)]
         paths = list(map(str, photographs_in(photographs)))
-        turns["torchvision"] = Epoch(view_batches(paths, views, batch_size=32, workers=threads))
+        turns["torchvision"] = Epoch(view_batches(paths, views, batch_size=32, workers=len(allowed_cores())))
     return costs_in_turns(turns, rounds)
 
 
