@@ -206,9 +206,6 @@ class FileTable:
         self._sizes = array("q")
         self._modified = array("q")
 
-    def __len__(self) -> int:
-        return len(self._sizes)
-
     def add(self, key: str, size: int, modified: int) -> None:
         self._names.add(key.encode())
         self._sizes.append(size)

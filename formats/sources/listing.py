@@ -188,17 +188,14 @@ class Listing(ListedFiles):
             arrays += [self.blocks.file, self.blocks.block, self.blocks.row]
         arrays += [] if self.split is None else [self.split]
         for name in sorted(named):
-            for piece in _buffers(named[name]):
-                digest.update(piece)
+            digest.update(str(named[name].type).encode())
+            for buffer in filter(None, named[name].buffers()):
+                digest.update(buffer)
         for array in arrays:
             digest.update(array.tobytes())
         digest.update(repr(self.info).encode())
         digest.update("".join(repr(values) for values in (self.category_ids, self.splits) if values).encode())
         return digest.hexdigest()
-
-
-def _buffers(array: pa.Array) -> list[Any]:
-    return [str(array.type).encode(), *(buffer for buffer in array.buffers() if buffer is not None)]
 
 
 # The next thing to do, by reason.
@@ -235,14 +232,11 @@ def no_images_error(
 def name_reasons(skipped: Sequence[Skip]) -> str:
     """The reasons, each with the number of its files, and some files of the most frequent one."""
     counts = Counter(skip.reason for skip in skipped)
-    reasons = ", ".join(
-        f"{count:,} x {_with_detail(reason, skipped)}" for reason, count in counts.most_common()
-    )
+    reasons = []
+    for reason, count in counts.most_common():
+        messages = {skip.message for skip in skipped if skip.reason == reason}
+        # With its detail if all of its files have the same.
+        reasons.append(f"{count:,} x {messages.pop() if len(messages) == 1 else reason}")
     keys = [skip.key for skip in skipped if skip.key and skip.reason == counts.most_common(1)[0][0]]
-    return f"{reasons}, such as {', '.join(keys[:_NAMED])}" if keys else reasons
-
-
-def _with_detail(reason: str, skipped: Sequence[Skip]) -> str:
-    """A reason, with its detail if all of its files have the same."""
-    messages = {skip.message for skip in skipped if skip.reason == reason}
-    return messages.pop() if len(messages) == 1 else reason
+    such_as = f", such as {', '.join(keys[:_NAMED])}" if keys else ""
+    return f"{', '.join(reasons)}{such_as}"

@@ -424,7 +424,10 @@ class BlockImages:
                 return
             opened = stack.enter_context(opened_table(path, size, self._metadata.get(file)))
             if isinstance(opened, pq.ParquetFile):
-                self._keep(file, opened.metadata)
+                with self._lock:
+                    self._metadata[file] = opened.metadata
+                    while len(self._metadata) > _MOST_FILES:
+                        self._metadata.popitem(last=False)
                 group = opened.metadata.row_group(block)
                 left, most = group.num_rows, _piece_rows(group, column)
                 batches = opened.iter_batches(most, row_groups=[block], columns=[column], use_threads=False)
@@ -441,12 +444,6 @@ class BlockImages:
             # The memory of the file is free before its last images are used: a new file takes the same.
             del batches
         yield _images(batch.column(column))
-
-    def _keep(self, file: int, metadata: Any) -> None:
-        with self._lock:
-            self._metadata[file] = metadata
-            while len(self._metadata) > _MOST_FILES:
-                self._metadata.popitem(last=False)
 
 
 def _images(column: pa.Array) -> pa.Array:
@@ -510,17 +507,13 @@ class _OpenBlock:
                 return holding[0]
             self._restart()
         while row >= self._next:
-            self._advance()
+            if (images := next(self._pieces, None)) is None:
+                raise ValueError("a block has fewer rows than when it was listed")
+            self._kept.append(_Piece(self._next, images, len(images)))
+            self._next += len(images)
+            while len(self._kept) > 2 and sum(piece.images.nbytes for piece in self._kept) > self._most:
+                self._kept.pop(0)
         return self._kept[-1]
-
-    def _advance(self) -> None:
-        images = next(self._pieces, None)
-        if images is None:
-            raise ValueError("a block has fewer rows than when it was listed")
-        self._kept.append(_Piece(self._next, images, len(images)))
-        self._next += len(images)
-        while len(self._kept) > 2 and sum(piece.images.nbytes for piece in self._kept) > self._most:
-            self._kept.pop(0)
 
 
 class _Spool:

@@ -141,8 +141,9 @@ def write_card(
         ("Samples", html_rows(samples_page(dataset, spread_positions(len(dataset), _IMAGES, None), _CELL))),
         ("Channels", _channels(dataset, num_threads, progress)),
         *_skipped(dataset),
-        *_versions(dataset),
     ]
+    if len(versions := read_versions(dataset.path)) > 1:
+        sections.append(("Versions", _table(version_rows(versions))))
     body = "\n".join(
         f"<section>{f'<h2>{escape(name)}</h2>' if name else ''}{content}</section>"
         for name, content in sections
@@ -213,8 +214,3 @@ def _skipped(dataset: Dataset) -> list[tuple[str, str]]:
     return [
         ("Left out", _table((reason, f"{reasons[reason]:,}", ", ".join(named[reason])) for reason in reasons))
     ]
-
-
-def _versions(dataset: Dataset) -> list[tuple[str, str]]:
-    versions = read_versions(dataset.path)
-    return [("Versions", _table(version_rows(versions)))] if len(versions) > 1 else []

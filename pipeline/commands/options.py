@@ -82,7 +82,8 @@ def takes_options(*tables: type, only: Collection[str] | None = None) -> Callabl
             if said.on_command_line and (only is None or name in only)
         }
         own = inspect.signature(command, eval_str=True).parameters
-        types = {name: hint for table in tables for name, hint in _hints(table).items()}
+        groups = [group for table in tables for group in (table, *option_groups(table).values())]
+        types = {name: hint for group in groups for name, hint in get_type_hints(group).items()}
         added = [_parameter(name, types[name], item, said) for name, (item, said) in declared.items()]
 
         @wraps(command)
@@ -116,13 +117,6 @@ def _with_flags(error: StokerError, declared: Mapping[str, tuple[Field[Any], Dec
 
 def _flags(name: str, said: Declaration) -> list[str]:
     return list(said.flags) or [f"--{name.replace('_', '-')}"]
-
-
-def _hints(table: type) -> dict[str, Any]:
-    hints = get_type_hints(table)
-    for further in option_groups(table).values():
-        hints |= get_type_hints(further)
-    return hints
 
 
 def _parameter(name: str, hint: Any, item: Field[Any], said: Declaration) -> inspect.Parameter:

@@ -109,7 +109,8 @@ def preview(
       stoker preview photos/train --resize 256x256 --resize shorter=256 --out preview.html
     """
     positions = None if rows is None else _positions(rows)
-    if _holds_text(dataset, resize or ()):
+    # With resize modes the dataset may be any source of images.
+    if not resize and open_dataset(dataset).manifest.sample_type == "text":
         _preview_text(dataset, target, samples, positions, pack, seed)
         return
     if target is None:
@@ -138,11 +139,6 @@ def preview(
     )
     images = sum(len(row) for row in page.rows)
     out.print(f"{target}: {count(images, 'image')}, {human_bytes(target.stat().st_size)}")
-
-
-def _holds_text(dataset: str, resize: Sequence[str]) -> bool:
-    """Whether the samples are text; with resize modes the dataset may be any source of images."""
-    return not resize and open_dataset(dataset).manifest.sample_type == "text"
 
 
 def _preview_text(
