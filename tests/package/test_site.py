@@ -116,6 +116,12 @@ def test_every_error_says_what_to_do() -> None:
     assert [name for name, error in classes.items() if "What to do: " not in error.__doc__] == []
 
 
+def test_commands_of_the_readme_read_folders_of_a_clone() -> None:
+    sources = re.findall(r"stoker convert (\w[\w./-]*)", text("README.md"))
+    assert sources
+    assert [name for name in sources if not (ROOT / name).exists()] == []
+
+
 @pytest.mark.parametrize("page", SOURCES)
 def test_the_header_of_a_table_stands_right_above_it(page: str) -> None:
     """With a line between them, a site shows the lines of a table as text."""

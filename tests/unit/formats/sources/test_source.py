@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError, StorageError
-from stoker.formats.remote.store import Store, crawl, look_up
+from stoker.formats.remote.store import Store, crawl
 from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source, open_folder, split_at_folder
@@ -180,33 +179,6 @@ def test_the_error_about_a_missing_source_names_its_url(
                 f"{root}/nowhere", tmp_path / "out", **convert_options({"source_format": kind, **masks})
             )
         assert str(caught.value.path).startswith(f"{root}/nowhere")
-
-
-def test_an_interrupt_starts_no_further_requests_to_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    submit, shutdown = ThreadPoolExecutor.submit, ThreadPoolExecutor.shutdown
-    started: list[str] = []
-    submitted: list[Any] = []
-    shutting_down = threading.Event()
-
-    def request(name: str) -> None:
-        started.append(name)
-        shutting_down.wait(60)
-
-    def submit_until_the_interrupt(*task: Any) -> Any:
-        submitted.append(task)
-        if len(submitted) > 100:
-            raise KeyboardInterrupt
-        return submit(*task)
-
-    def let_requests_end_and_shut_down(*arguments: Any, **options: Any) -> None:
-        shutting_down.set()
-        shutdown(*arguments, **options)
-
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_until_the_interrupt)
-    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", let_requests_end_and_shut_down)
-    with pytest.raises(KeyboardInterrupt):
-        look_up(request, map(str, range(200)))
-    assert len(started) <= 32, "those in flight"
 
 
 def test_links_out_of_a_folder_are_ignored(tmp_path: Path, web: str) -> None:
