@@ -1,12 +1,9 @@
 """Transforms of whole batches, MixUp and CutMix, and a function of the user; a loader applies them last.
 
-They act on the finished batch, after the engine, and mix its samples in pairs. Three things differ from
-torchvision.transforms.v2 (0.29): each sample draws a share, where torchvision draws one share for the batch;
-a probability may leave samples as they are; and images may still be uint8.
-
-timm's ``Mixup(mixup_alpha, cutmix_alpha, prob=p, switch_prob=s)`` is a
-``RandomChoice([MixUp(mixup_alpha, p), CutMix(cutmix_alpha, p)], p=[1 - s, s])``. It draws MixUp or CutMix for
-a batch, and then for each sample whether it is mixed; timm's default mode draws that for the batch, too.
+They mix the samples of the finished batch in pairs. Unlike in torchvision.transforms.v2 (0.29), each sample
+draws a share, and a probability may leave samples as they are. timm's
+``Mixup(mixup_alpha, cutmix_alpha, prob=p, switch_prob=s)`` is a
+``RandomChoice([MixUp(mixup_alpha, p), CutMix(cutmix_alpha, p)], p=[1 - s, s])``.
 """
 
 from __future__ import annotations

@@ -133,8 +133,7 @@ def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -
 
 def apply_matrix(matrix: Float, points: Float) -> Float:
     """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite."""
-    # Sums and products are taken in this order, which C++ repeats: a library's product of matrices fuses some
-    # of them where the processor can, and then differs in the last digit.
+    # C++ repeats the order of these sums and products; a library's product of matrices may fuse some of them.
     x, y = points[..., 0], points[..., 1]
     rows = matrix[..., None]  # (M, 3, 3, 1): a coefficient for all points of its matrix
     moved_x, moved_y, w = (x * rows[:, i, 0] + y * rows[:, i, 1] + rows[:, i, 2] for i in range(3))

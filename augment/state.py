@@ -1,10 +1,8 @@
 """A batch between two transforms, without pixels: what ``params`` of a transform changes.
 
-Geometry is kept as rectangles of the source, so that any sequence of crops, resizes and flips ends in one
-resampling; colour is kept as one affine map where it can be. Geometry has three stages: rectangles along the
-axes, then padding that continues the image, then warps. A crop, resize or flip acts on the last stage so far.
-
-Arrays over axes have shape (2, N): the vertical axis first, then the horizontal one.
+Any sequence of crops, resizes and flips ends in one resampling, and colours in one affine map where they can.
+Geometry has three stages: rectangles along the axes, then padding that continues the image, then warps. A
+crop, resize or flip acts on the last stage so far. Arrays over axes are (2, N), the vertical axis first.
 """
 
 from __future__ import annotations
@@ -43,14 +41,9 @@ Bool = npt.NDArray[np.bool_]
 Keys = npt.NDArray[np.uint64]
 Share = npt.NDArray[np.int32]
 
-GREY = np.array([0.2989, 0.587, 0.114])
-"""Weights of R, G and B in grey: torchvision's, ITU-R BT.601, rounded."""
-
-_UNCHANGED = np.eye(3, 7)
-"""The map that changes no colour."""
-
-MODES = ("edge", "reflect", "symmetric")
-"""How padding can continue an image."""
+GREY = np.array([0.2989, 0.587, 0.114])  # weights of R, G and B: torchvision's, ITU-R BT.601, rounded
+MODES = ("edge", "reflect", "symmetric")  # how padding can continue an image
+_UNCHANGED = np.eye(3, 7)  # the map that changes no colour
 
 S = TypeVar("S", bound="_Samples")
 
@@ -82,11 +75,7 @@ class _Samples:
 
 @dataclass(kw_only=True)
 class GeometryState(_Samples):
-    """Which part of the source N images show along the axes, and in which size.
-
-    Sizes of images in between are integers, as in torchvision; positions are not rounded, so a crop of a
-    resized image is exact where torchvision would resample twice.
-    """
+    """Which part of the source N images show along the axes, and in which size; positions are not rounded."""
 
     size: Int  # (2, N), height and width of the images, pixels
     # (2, N), where the image's top left and bottom right corners lie in the source, pixels: outside of the
@@ -389,8 +378,7 @@ class ColorMap(_Samples):
     def linear(self, matrix: Float, grey_share: Float | None = None) -> None:
         """Apply a linear map of RGB, (3, 3) or (N, 3, 3), after the colours before it."""
         # With ``grey_share``, (N,), that share of the image's mean grey at this point is added. An affine map
-        # of pixels maps their mean in the same way, so an engine need only measure the mean RGB of the image
-        # before all colour.
+        # maps the mean as it maps pixels, so an engine measures the mean RGB once, before all colour.
         mean_grey = None if grey_share is None else GREY @ self.matrix
         self.matrix = matrix @ self.matrix
         self.changed = True
@@ -407,8 +395,7 @@ class ColorMap(_Samples):
 
     def add_steps(self, *steps: Step) -> None:
         """Append steps that exclude each other: no sample takes two of one call."""
-        # Steps act on the colours that the transforms before them have made: the map of the samples that a
-        # step is applied to is rounded here, the map of the others goes on.
+        # The map of the samples that a step is applied to is rounded here, the map of the others goes on.
         for step in steps:
             step.check(len(self.matrix))
         if self.changed:
@@ -426,7 +413,6 @@ class ColorMap(_Samples):
 
     def blank(self, where: npt.NDArray[np.bool_], fill: npt.NDArray[np.uint8]) -> None:
         """Let the maps of images at which ``where``, (N,) bool, is true ignore pixels and return ``fill``."""
-        # An engine then need not treat empty images specially.
         for i in np.flatnonzero(where).tolist():
             pixels = fill[None, None]
             for step in self.steps:
@@ -544,9 +530,7 @@ class TransformState:
 
     def resize(self, size: Int, interpolation: str | Enum = "bilinear", *, antialias: bool = True) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before."""
-        # The interpolation of the last resize counts, because there is only one resampling. After a warp all
-        # interpolations but "nearest" are bilinear and antialias. ``antialias=False`` interpolates between
-        # the nearest pixels, however much an image shrinks.
+        # The last interpolation counts, as there is one resampling. Warps antialias, or pick nearest pixels.
         self._check_size_may_change()
         chosen = Interpolation.of(interpolation)
         plain = not antialias and chosen != Interpolation.NEAREST
@@ -612,8 +596,7 @@ class TransformState:
         self.share = share
 
     def erase(self, origin: Int, size: Int, noise: Keys | None = None) -> None:
-        """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none."""
-        # ``noise``, (N,) uint64, has the keys of the noise that the box is filled with.
+        """Overwrite a box at the end, ``origin`` and ``size``, (2, N), size 0 for none; ``noise`` keys it."""
         self.erased.append((origin, size, noise))
 
     def finished(
@@ -624,7 +607,6 @@ class TransformState:
         erase_values: Sequence[Float],
     ) -> ImageParams:
         """The batch after its last transform, in the form that engines take."""
-        # image_size (N, 2), erase_values (2, 3)
         geometry, objects, border = self.geometry, self.objects, None
         warp = None if self.warp is None or canvas_size is None else self.warp.params(canvas_size)
         if self.padding is not None:

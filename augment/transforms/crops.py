@@ -203,8 +203,9 @@ class RandomIoUCrop(Transform):
             option = np.array(self.sampler_options)[(v[:, 0] * len(self.sampler_options or ())).astype(int)]
             leave = option >= 1
             trying, v, option = waiting[~leave], v[~leave, 1:], option[~leave]
-            tried = _boxes_of(trying, boxes, owner)
-            found, start, extent = self._first(state.size[:, trying], v, option, *tried)
+            index = np.searchsorted(trying, owner)
+            mine = np.append(trying, -1)[index] == owner
+            found, start, extent = self._first(state.size[:, trying], v, option, boxes[mine], index[mine])
             chosen = trying[found]
             origin[:, chosen], size[:, chosen], cut[chosen] = start[:, found], extent[:, found], True
             waiting = trying[~found]
@@ -241,13 +242,6 @@ def _iou(boxes: Float, origin: Int, size: Int) -> Float:
     union = (high - low).prod(axis=0) + size[0] * size[1] - shared
     share = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
     return np.where(inside[0] & inside[1], share, -1.0)
-
-
-def _boxes_of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
-    """The boxes of the images ``rows``, ascending, and the indices of their owners in ``rows``."""
-    index = np.searchsorted(rows, owner)
-    mine = np.append(rows, -1)[index] == owner
-    return boxes[mine], index[mine]
 
 
 @dataclass(frozen=True)

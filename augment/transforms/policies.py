@@ -81,11 +81,10 @@ def signs(kind: Int, u: Float) -> Float:
 class Operations:
     """S operations for each of N samples, one after the other."""
 
-    kind: Int  # (N, S) int64, of :class:`Kind`
-    magnitude: Float  # (N, S) float64, as :func:`magnitudes` has them, with their signs
+    kind: Int  # (N, S), of :class:`Kind`
+    magnitude: Float  # (N, S), as :func:`magnitudes` has them, with their signs
     relative: bool  # Whether translations are shares of the side; otherwise they are pixels
-    # S collections: the kinds that each of the S operations may have, in any batch
-    possible: tuple[Collection[Kind], ...]
+    possible: tuple[Collection[Kind], ...]  # The kinds that each of the S operations may have, in any batch
 
     def compose(self, state: TransformState, interpolation: str | Enum = "bilinear") -> None:
         """Compose all onto ``state``; ``interpolation`` is for the geometric operations."""

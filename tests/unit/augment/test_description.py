@@ -46,23 +46,11 @@ def test_a_sequence_of_one_an_array_and_a_number_mean_the_same(given, meant):
 
 
 def test_any_sequence_is_accepted():
-    def some(*items):
-        return UserList(items)  # as the lists of configuration libraries
-
-    assert augment.CenterCrop(some(5, 6)) == augment.CenterCrop((5, 6))
-    assert augment.RandomResizedCrop(8, some(0.2, 1), np.array([1, 2])) == augment.RandomResizedCrop(
-        8, (0.2, 1), (1, 2)
-    )
-    given = augment.RandomAffine(
-        some(1, 2), some(0, 1), some(1, 2), some(1, 2, 3, 4), "nearest", some(1, 2, 3), some(3, 4)
-    )
-    assert given == augment.RandomAffine((1, 2), (0, 1), (1, 2), (1, 2, 3, 4), "nearest", (1, 2, 3), (3, 4))
-    assert augment.RandomIoUCrop(sampler_options=some(0.5)) == augment.RandomIoUCrop(sampler_options=(0.5,))
-    transforms = some(augment.RandomGrayscale(), augment.RandomInvert())
-    assert augment.RandomChoice(transforms, some(1, 2)) == augment.RandomChoice(
-        (augment.RandomGrayscale(), augment.RandomInvert()), (1, 2)
-    )
-    assert split_transforms(some(augment.CenterCrop(8), augment.MixUp()))[0] == (augment.CenterCrop(8),)
+    some = UserList  # as the lists of configuration libraries
+    given = augment.RandomAffine(some((1, 2)), some((0, 1)), None, some((1, 2, 3, 4)), fill=some((1, 2, 3)))
+    assert given == augment.RandomAffine((1, 2), (0, 1), None, (1, 2, 3, 4), fill=(1, 2, 3))
+    transforms = some([augment.CenterCrop(some((5, 6))), augment.MixUp()])
+    assert split_transforms(transforms)[0] == (augment.CenterCrop((5, 6)),)
 
 
 @pytest.mark.parametrize(
@@ -271,13 +259,3 @@ def test_a_recipe_that_is_nested_too_deeply_is_refused(tmp_path):
     path.write_text(f'{{"version": 1, "transforms": [{nested}]}}', "utf-8")
     with pytest.raises(ConfigError, match="nested too deeply"):
         augment.load_recipe(path)
-
-
-def test_arguments_have_one_form_and_descriptions_compare_by_value():
-    assert (
-        augment.CenterCrop(224) == augment.CenterCrop([224, 224]) == augment.CenterCrop((np.int64(224), 224))
-    )
-    assert augment.Resize(256).size == 256
-    assert augment.Normalize(mean=[0, 0, 0]).mean == (0.0, 0.0, 0.0)
-    assert hash(augment.RandomResizedCrop(8)) == hash(augment.RandomResizedCrop((8, 8)))
-    assert repr(augment.RandomHorizontalFlip(0.25)) == "RandomHorizontalFlip(p=0.25)"

@@ -58,15 +58,6 @@ def test_noise_has_the_normal_distribution():
     assert np.abs(found - expected).max() < 2.7 / np.sqrt(n)  # Kolmogorov and Smirnov, p = 1e-6
 
 
-def test_neighbours_and_channels_are_independent():
-    other_key = normal_noise(12346, (0, 0, SIDE, SIDE), SIDE)
-    for other in (FIELD[1:, :], FIELD[:, 1:], FIELD[:, :, [1, 2, 0]], other_key):
-        mine = FIELD[: other.shape[0], : other.shape[1]]
-        for one, another in ((mine, other), (mine**2, other**2)):
-            correlation = np.corrcoef(one.ravel(), another.ravel())[0, 1]
-            assert abs(correlation) < 5 / np.sqrt(mine.size)
-
-
 def smoothed(noise, sigma, axis):
     half = (int(8 * sigma + 1) | 1) // 2
     weights = np.exp(-0.5 * (np.arange(-half, half + 1) / sigma) ** 2)

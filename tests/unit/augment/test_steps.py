@@ -26,7 +26,6 @@ from stoker.errors import EngineError
 
 ON = np.array([True])
 PIXELS = np.random.default_rng(0).integers(0, 256, (13, 11, 3), np.uint8)
-FLAT = np.full((9, 9, 3), 40, np.uint8)
 
 
 def sharpen(factor, pixels=PIXELS):

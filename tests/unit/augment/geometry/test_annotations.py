@@ -115,31 +115,6 @@ def area_ratio(params, i, box):
     return np.abs(du * ev - dv * eu).mean()
 
 
-def test_a_box_beside_a_padded_crop_is_not_seen():
-    beside = [(0, 0, 20, 20), (0, 60, 20, 90), (180, 130, 200, 150)]
-    boxes, keep = transform_boxes(draw(CHAINS["crop, padding"]), beside, np.zeros(3, int))
-    assert not keep.any()
-    assert not boxes.any()
-
-
-def test_boxes_move_with_the_images_that_own_them():
-    params = draw([RandomResizedCrop(64)], 5)
-    boxes = np.array([(10, 20, 150, 120), (50, 50, 90, 100), (0, 0, 200, 150)])
-    owner = np.array([4, 0, 2])
-    together, _ = transform_boxes(params, boxes, owner)
-    for box, i, got in zip(boxes, owner, together, strict=True):
-        alone, _ = transform_boxes(params, [box], np.array([i]))
-        np.testing.assert_array_equal(alone[0], got)
-
-
-def test_a_batch_without_annotations_has_empty_arrays():
-    params = draw([CenterCrop(8)])
-    boxes, keep = transform_boxes(params, np.empty((0, 4)), ONE[:0])
-    assert boxes.shape == (0, 4)
-    assert keep.shape == (0,)
-    assert transform_keypoints(params, np.empty((0, 3, 3)), ONE[:0]).shape == (0, 3, 3)
-
-
 def test_boxes_are_clipped_and_dropped():
     params = draw([CenterCrop(100)])  # rows 25..125, columns 50..150
     boxes = [(60, 30, 80, 50), (40, 30, 60, 50), (0, 0, 20, 20), (49, 30, 51, 50), (60, 60, 60, 90)]

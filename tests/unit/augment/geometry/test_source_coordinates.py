@@ -51,16 +51,6 @@ def test_boxes_are_cut_at_the_size_of_their_source() -> None:
     assert cut.tolist() == [[[2, 0, 37, 20]], [[0, 0, 6, 10]]]
 
 
-def test_left_and_right_of_a_mirrored_image_are_exchanged_back() -> None:
-    points = np.array([[[1, 2, 2], [3, 4, 1], [0, 0, 0]]])
-    plain = keypoints_to_source(points, MIRRORED)
-    assert plain.tolist() == [[[98, 8, 2], [94, 12, 1], [0, 0, 0]]]
-    assert np.array_equal(keypoints_to_source(points, MIRRORED, swap=[1, 0, 2]), plain[:, [1, 0, 2]])
-    both = np.stack((points, points))
-    swapped = keypoints_to_source(both, np.stack((MIRRORED, SHIFTED)), swap=[1, 0, 2])
-    assert np.array_equal(swapped[1], keypoints_to_source(points, SHIFTED))
-
-
 def test_a_mask_comes_back_where_it_was_shown() -> None:
     mask = np.random.default_rng(0).integers(0, 9, (20, 30)).astype(np.uint8)
     params = compile_image([CenterCrop((12, 24)), Resize((36, 72)), RandomHorizontalFlip(1)]).draw(

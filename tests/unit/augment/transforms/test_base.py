@@ -24,6 +24,7 @@ from stoker.augment import (
 )
 from stoker.augment.geometry.annotations import transform_boxes
 from stoker.augment.reference import execute
+from stoker.augment.state import TransformState
 from stoker.augment.steps import Step, Table
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.registry import check_needs, executes
@@ -227,36 +228,25 @@ def test_any_size_is_accepted_where_the_next_transform_gives_one_size():
     assert draw_wide(Half(), CenterCrop(20)).size == (20, 20)
 
 
-@dataclass(frozen=True)
-class Levels(Transform):
-    table: str = ""
-
-    def params(self, state, u):
-        n = state.size.shape[1]
-        state.add_steps(
-            {
-                "shares": lambda: Table(np.ones(n, bool), np.full((n, 3, 256), 0.5)),
-                "one channel": lambda: Table(np.ones(n, bool), np.zeros((n, 256), np.uint8)),
-                "a list": lambda: Table(np.ones(n, bool), [[1], [2]]),
-                "weights": lambda: Table(np.ones(n), np.zeros((n, 3, 256), np.uint8)),
-                "one answer": lambda: Table(np.ones(n + 1, bool), np.zeros((n, 3, 256), np.uint8)),
-            }[self.table]()
-        )
+ON, TABLE = np.ones(1, bool), np.zeros((1, 3, 256), np.uint8)
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("shares", r"^Table: levels must be \(1, 3, 256\) uint8, .*, found \(1, 3, 256\) float64"),
-        ("one channel", r"^Table: levels must be \(1, 3, 256\) uint8, .*, found \(1, 256\) uint8"),
-        ("a list", r"^Table: levels must be .*, found \[\[1\], \[2\]\]"),
-        ("weights", r"^Table: where must be \(1,\) bool, .*, found \(1,\) float64"),
-        ("one answer", r"^Table: where must be \(1,\) bool, .*, found \(2,\) bool"),
+        (
+            Table(ON, TABLE * 0.5),
+            r"^Table: levels must be \(1, 3, 256\) uint8, .*, found \(1, 3, 256\) float64",
+        ),
+        (Table(ON, TABLE[:, 0]), r"^Table: levels must be \(1, 3, 256\) uint8, .*, found \(1, 256\) uint8"),
+        (Table(ON, [[1], [2]]), r"^Table: levels must be .*, found \[\[1\], \[2\]\]"),
+        (Table(np.ones(1), TABLE), r"^Table: where must be \(1,\) bool, .*, found \(1,\) float64"),
+        (Table(np.ones(2, bool), TABLE), r"^Table: where must be \(1,\) bool, .*, found \(2,\) bool"),
     ],
 )
 def test_a_table_of_another_form_is_refused(table, message):
     with pytest.raises(ConfigError, match=message):
-        compile_image([CenterCrop(20), Levels(table)])
+        TransformState.of(np.ones(1), np.ones(1)).add_steps(table)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
+from stoker.augment.geometry.boxes import Objects
 from stoker.augment.reference import execute
 from stoker.errors import ConfigError
 
@@ -83,29 +84,6 @@ def test_a_transform_of_weight_0_is_not_chosen():
     np.testing.assert_array_equal(params.color, np.tile(np.eye(3, 4), (500, 1, 1)))
 
 
-def test_transforms_within_and_the_choice_draw_independently():
-    flips = draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(), RandomVerticalFlip()], 1), n=4000).flip
-    shares = [(flips == pair).all(axis=1).mean() for pair in ((0, 0), (0, 1), (1, 0), (1, 1))]
-    assert np.abs(np.array(shares) - 0.25).max() < 0.03
-    applied = draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(0.5)], 0.5), n=4000).flip[:, 0]
-    assert abs(applied.mean() - 0.25) < 0.03
-
-
-def test_needs_do_not_depend_on_what_was_drawn():
-    plan = compile_image(
-        [CenterCrop(30), RandomApply([RandomRotation(3), RandomPosterize(3), ColorJitter(0, 0.1)], 0.01)]
-    )
-    assert plan.needs == {"warp", "mean_matrix", "Posterize"}
-    for n in range(4):
-        assert plan.draw(np.full(n, 50), np.full(n, 60), np.arange(n), 0, 0).needs() == plan.needs
-
-
-@pytest.mark.parametrize("part", [RandomInvert(1), ColorJitter(contrast=(0.5, 0.5))])
-def test_colours_within_come_before_the_steps_behind(part):
-    nested = run(CenterCrop(40), RandomApply([part], 1), RandomPosterize(2, 1), n=1)
-    np.testing.assert_array_equal(nested, run(CenterCrop(40), part, RandomPosterize(2, 1), n=1))
-
-
 @pytest.mark.parametrize("kind", [RandomApply, RandomChoice])
 def test_objects_are_needed_where_a_transform_within_uses_them(kind):
     within = [RandomHorizontalFlip(), RandomIoUCrop()]
@@ -154,3 +132,13 @@ def test_an_order_that_decides_the_size_is_refused():
     for inner in ([Resize((20, 20)), Pad(2)], [Resize((20, 20)), RandomRotation(20)]):
         with pytest.raises(ConfigError, match="would change the size at different indices of the list"):
             compile_image([CenterCrop(40), RandomOrder(inner), CenterCrop(10)])
+
+
+def test_objects_follow_their_images():
+    plan = compile_image([RandomApply([RandomIoUCrop(trials=4)], 0.5), Resize((8, 8))])
+    boxes = Objects(np.tile([10.0, 10, 30, 30], (N, 1)), np.arange(N))
+    params = plan.draw(np.full(N, 50), np.full(N, 60), np.arange(N), 0, 0, objects=boxes)
+    cut = (params.region != (0, 0, 50, 60)).any(axis=1)
+    assert 5 < cut.sum() < 35
+    assert np.array_equal(np.isfinite(params.window).all(axis=1), cut)
+    assert ((params.window[cut, :2] < 30) & (params.window[cut, 2:] > 10)).all()

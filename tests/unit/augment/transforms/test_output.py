@@ -13,7 +13,6 @@ from stoker.augment import (
     ToDtype,
     compile_image,
 )
-from stoker.augment.noise import normal_noise
 from stoker.augment.reference import execute
 
 WHITE = np.full((40, 60, 3), 255, np.uint8)
@@ -63,20 +62,6 @@ def test_noise_is_in_the_units_of_the_pixels_that_it_overwrites(transforms, dtyp
     (erase,) = draw(transforms, dtype=dtype).erase
     np.testing.assert_allclose(erase.value, mean, atol=1e-6)
     np.testing.assert_allclose(erase.noise.deviation, deviation, rtol=1e-6)
-
-
-def test_noise_fills_the_boxes_of_a_value():
-    params = draw([ToDtype(), RandomErasing(0.8, value="random"), Normalize(0.5, 0.1)], 200)
-    (noisy,), (plain,) = params.erase, draw([ToDtype(), RandomErasing(0.8)], 200).erase
-    np.testing.assert_array_equal(noisy.box, plain.box)
-    assert len(set(noisy.noise.keys.tolist())) == 200
-    white = execute(draw([Normalize(0.5, 0.1)]), 0, WHITE, "float32", "NHWC")
-    for i, (top, left, height, width) in enumerate(noisy.box[:20].tolist()):
-        expected = white.copy()
-        whole = normal_noise(int(noisy.noise.keys[i]), (0, 0, 40, 60), 60)
-        box = np.s_[top : top + height, left : left + width]
-        expected[box] = (whole[box] - 0.5) / 0.1
-        np.testing.assert_allclose(execute(params, i, WHITE, "float32", "NHWC"), expected, atol=1e-5)
 
 
 class OtherDType:

@@ -49,14 +49,6 @@ def test_pad_adds_pixels_on_each_side(padding, sides):
     np.testing.assert_array_equal(render(params, 0, PIXELS), expected)
 
 
-def test_all_padding_has_one_colour():
-    params = draw([Pad(1, fill=(1, 2, 3)), CenterCrop(40), RandomCrop(50, 5, fill=(1, 2, 3))])
-    image = render(params, 0, PIXELS)
-    assert image[0, 0].tolist() == [1, 2, 3]
-    with pytest.raises(ConfigError, match=r"fill \(0, 0, 0\) after a fill \(9, 9, 9\)\nUse one fill"):
-        compile_image([Pad(1, fill=9), RandomCrop(8, padding=1)])
-
-
 def test_random_crop_with_padding_cuts_the_padded_image():
     pixels = padded(PIXELS, 4, 4, 4, 4)
     params = draw([RandomCrop((20, 30), padding=4), RandomHorizontalFlip(0)], 200)
@@ -127,18 +119,6 @@ def test_crops_and_flips_may_follow_padding(mode):
         assert is_part(render(params, i, SMALL), whole[::-1])
 
 
-def test_pad_if_needed_adds_all_that_is_missing():
-    params = draw_small(RandomCrop(20, padding=(1, 0), pad_if_needed=True, padding_mode="reflect"), n=9)
-    whole = continued_by_numpy(
-        SMALL, 2, 7, 2, 7, "reflect"
-    )  # what is missing beside the padding, on both sides
-    for i in range(9):
-        assert is_part(render(params, i, SMALL), whole)
-    larger = draw_small(RandomCrop(10, pad_if_needed=True, padding_mode="edge"), n=9)
-    assert larger.needs() == {"border"}
-    np.testing.assert_array_equal(larger.border.rows, np.tile(np.arange(10), (9, 1)))
-
-
 @every_mode
 def test_padding_of_some_samples_leaves_the_others_as_they_are(mode):
     crop = RandomCrop((HEIGHT, WIDTH), padding=3, padding_mode=mode)
@@ -183,15 +163,6 @@ def test_a_warp_is_of_the_padded_image(mode, interpolation):
     alone = compile_image([CenterCrop((33, 34)), turn, CenterCrop((24, 18))])
     alone = alone.draw(np.array([33]), np.array([34]), np.zeros(1, int), 0, 0)
     np.testing.assert_array_equal(render(params, 0, SMALL), render(alone, 0, whole))
-
-
-def test_a_warp_of_some_samples_leaves_the_padding_of_the_others():
-    crop = RandomCrop((HEIGHT, WIDTH), padding=3, padding_mode="reflect")
-    params = draw_small(crop, RandomHorizontalFlip(), RandomApply([RandomRotation((20, 20))]), n=40)
-    plain = draw_small(crop, RandomHorizontalFlip(), n=40)
-    same = [np.array_equal(render(params, i, SMALL), render(plain, i, SMALL)) for i in range(40)]
-    assert same == [not params.warp.applies(i, params.size) for i in range(40)]
-    assert 5 < sum(same) < 35
 
 
 ANNOTATED = [

@@ -5,8 +5,6 @@ How often each is drawn, and with which magnitude and sign, is tested in test_di
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -27,7 +25,6 @@ from stoker.augment import (
 from stoker.augment.reference import execute
 from stoker.augment.steps import WeightedSum
 from stoker.augment.transforms.base import DRAWS, dirichlet
-from stoker.augment.transforms.policies import Kind, Operations
 from stoker.errors import ConfigError
 
 HEIGHT, WIDTH = 30, 40
@@ -40,30 +37,6 @@ POLICIES = [RandAugment(), RandAugment(3, 30), TrivialAugmentWide(), AutoAugment
 def draw(*transforms, n=1, seed=0):
     plan = compile_image([KEEP, *transforms])
     return plan.draw(np.full(n, HEIGHT), np.full(n, WIDTH), np.arange(n), seed, 0)
-
-
-@dataclass(frozen=True, init=False)
-class Fixed(RandAugment):
-    """A policy of given operations."""
-
-    operations: tuple[tuple[Kind, float], ...] = ()
-
-    def __init__(self, *operations):
-        super().__init__(len(operations))
-        self.set("operations", operations)
-
-    def params(self, state, u):
-        kind, magnitude = (np.array([one] * len(u)) for one in zip(*self.operations, strict=True))
-        kinds = (tuple(Kind),) * len(self.operations)
-        Operations(kind, magnitude.astype(float), True, kinds).compose(state)
-
-
-def test_geometry_of_several_operations_is_one_matrix():
-    operations = ((Kind.TranslateX, 0.25), (Kind.Invert, 0), (Kind.TranslateY, -0.2), (Kind.ShearX, 0.3))
-    params = draw(Fixed(*operations))
-    # Matrices lead from the output back, so the shear acts on the translated image.
-    np.testing.assert_allclose(params.warp.matrix[0], [[1, 0.3, -10], [0, 1, 6], [0, 0, 1]])
-    assert not params.warp.perspective
 
 
 @pytest.mark.parametrize("transform", [*POLICIES, AugMix()], ids=repr)

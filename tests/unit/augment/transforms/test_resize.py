@@ -10,9 +10,7 @@ import pytest
 from helpers.transforms import assert_same_distribution
 
 from stoker.augment import (
-    CenterCrop,
     Letterbox,
-    Pad,
     RandomResize,
     RandomShortestSize,
     RandomZoomOut,
@@ -22,7 +20,6 @@ from stoker.augment import (
 )
 from stoker.augment.geometry import transform_boxes
 from stoker.augment.state import TransformState
-from stoker.errors import ConfigError
 
 
 def ultralytics(height, width, size, enlarge, center):
@@ -49,18 +46,6 @@ def test_the_geometry_is_that_of_ultralytics(enlarge, center):
         # A side of less than half a pixel becomes one pixel here.
         new_height, new_width = max(new_height, 1), max(new_width, 1)
         np.testing.assert_allclose(box, [left, top, left + new_width, top + new_height], atol=1e-9)
-
-
-def test_all_padding_has_one_fill():
-    assert compile_image([Letterbox(32)]).draw(*_one(10, 20)).fill.tolist() == [114] * 3
-    assert compile_image([CenterCrop(32, fill=(1, 2, 3))]).draw(*_one(10, 20)).fill.tolist() == [1, 2, 3]
-    assert CenterCrop(32).to_dict() == {"name": "CenterCrop", "size": [32, 32]}  # as in older states
-    with pytest.raises(ConfigError, match="Use one fill in a list of transforms"):
-        compile_image([Pad(3, fill=7), Letterbox(32)]).draw(*_one(10, 20))
-
-
-def _one(height, width):
-    return np.array([height]), np.array([width]), np.arange(1), 0, 0
 
 
 THEIRS = np.load(Path(__file__).parents[3] / "data" / "torchvision-detection.npz")
