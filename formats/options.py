@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from stoker.arguments import whole_number
-from stoker.errors import ConfigError
+from stoker import arguments as checks
 
 Check = Callable[[str, Any], Any]
 """Takes the name and the value of an option; returns the value in one form, or raises ConfigError."""
@@ -87,15 +86,9 @@ def given_options(options: Any) -> dict[str, Any]:
 
 def one_of(*allowed: str) -> Check:
     """A check that a value is one of several texts."""
-
-    def check(name: str, value: Any) -> Any:
-        if value not in allowed:
-            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, found {value!r}")
-        return value
-
-    return check
+    return lambda name, value: checks.one_of(name, value, allowed)
 
 
 def whole(least: int, most: int) -> Check:
     """A check that a value is an integer within limits."""
-    return lambda name, value: whole_number(name, value, least, most)
+    return lambda name, value: checks.whole_number(name, value, least, most)

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from stoker.arguments import one_of
 from stoker.errors import ConfigError, CorruptRecordError
 
 from ..files import FileDigests, open_regular, read_at
@@ -228,8 +229,7 @@ DEFAULT_CONTAINER = "tfrecord"
 
 def find_container(name: str) -> Container:
     """Return the container with a name that manifests and the option ``container`` use."""
-    if name not in CONTAINERS:
-        raise ConfigError(f"container must be one of {', '.join(CONTAINERS)}, found {name!r}")
+    one_of("container", name, CONTAINERS)
     container: Container = getattr(import_module(f".{name}", __package__), name.upper())
     return container
 

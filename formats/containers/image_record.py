@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stoker.arguments import one_of
 from stoker.errors import ConfigError, SourceError
 
 from ..codecs.codec import is_pixel_shape, raw_header
@@ -85,10 +86,7 @@ class FeatureNames:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.label_type not in LABEL_TYPES:
-            raise ConfigError(
-                f"label_type must be one of {', '.join(LABEL_TYPES)}, found {self.label_type!r}"
-            )
+        one_of("label_type", self.label_type, LABEL_TYPES)
         sized = self.height or self.width or self.shape
         if sized and not self.raw:
             raise ConfigError("height, width and shape are for raw pixels", hint="Set raw=True as well.")

@@ -32,6 +32,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from stoker.arguments import one_of
 from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import is_url
 
@@ -86,12 +87,8 @@ _MASKS = {
 def find_format(source: Source, name: str | None = None) -> SourceFormat:
     """The format of a source: the one of this name, or the first that detects it."""
     if name is not None:
-        named = {row.name: row for row in SOURCE_FORMATS}
-        if name not in named:
-            raise ConfigError(
-                f"source_format must be one of {', '.join(SOURCE_DESCRIPTIONS)}, found {name!r}"
-            )
-        return named[name]
+        named: dict[str, SourceFormat] = {row.name: row for row in SOURCE_FORMATS}
+        return named[one_of("source_format", name, SOURCE_DESCRIPTIONS)]
     try:
         detected = next(row for row in SOURCE_FORMATS if row.detects(source))
         _check_is_no_root(source, detected.name)

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import one_of
 from stoker.errors import ConfigError, optional_import
 
 from ..tokenization import token_text, tokenizer_settings
@@ -258,9 +259,7 @@ def find_composer(
     if messages is not None:
         if fields is not None:
             raise ConfigError("messages and fields both say what the text is", hint="Leave out one of them.")
-        chosen: Any = "assistant" if train_on is None else train_on
-        if chosen not in get_args(TrainOn):
-            raise ConfigError(f"train_on must be one of {', '.join(get_args(TrainOn))}, found {chosen!r}")
+        chosen: Any = one_of("train_on", "assistant" if train_on is None else train_on, get_args(TrainOn))
         template = find_template(None if chat_template is None else str(chat_template), str(tokenizer))
         return ChatComposer(messages, template, chosen)
     if chat_template is not None:

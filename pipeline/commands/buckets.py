@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
+from stoker.arguments import one_of
 from stoker.bucketing import (
     FixedBucketSampler,
     PlanReport,
@@ -206,9 +207,7 @@ def _show_lengths(
 
 
 def _chosen(reports: Mapping[str, Report], method: str) -> Report:
-    if method not in reports:
-        raise ConfigError(f"method must be one of {', '.join(reports)}, found {method!r}")
-    return reports[method]
+    return reports[one_of("method", method, reports)]
 
 
 def _sides(shape: Iterable[int]) -> str:

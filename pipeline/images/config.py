@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import one_of
 from stoker.augment.plan import compile_image
-from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import StoredForm
 from stoker.types import Color, DType, Layout
 
@@ -234,9 +234,7 @@ def make_config(
 
 def _form_of(source: SampleSource, color: Color) -> StoredForm:
     """Return the form of a loader's images; of "as_stored", that of the first sample."""
-    if color not in get_args(Color):
-        known = "', '".join(get_args(Color))
-        raise ConfigError(f"color must be one of '{known}', found {color!r}")
+    one_of("color", color, get_args(Color))
     if color != "as_stored":
         return StoredForm({"rgb": 3, "gray": 1, "rgba": 4}[color])
     if not len(source):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from operator import index
 from typing import ParamSpec, SupportsIndex, TypeVar
@@ -11,6 +11,7 @@ from stoker.errors import ConfigError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 def list_of_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -22,11 +23,11 @@ def list_of_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def one_of(argument: str, value: object, allowed: Sequence[object]) -> None:
-    """Raise ConfigError unless an argument has one of the allowed values."""
+def one_of(argument: str, value: T, allowed: Collection[object]) -> T:
+    """Return the value of an argument, which must be one of those allowed."""
     if value not in allowed:
-        names = ", ".join(map(repr, allowed))
-        raise ConfigError(f"{argument} must be one of {names}, found {value!r}")
+        raise ConfigError(f"{argument} must be one of {', '.join(map(str, allowed))}, found {value!r}")
+    return value
 
 
 def check_progress(progress: object) -> None:

@@ -120,7 +120,7 @@ def test_images_as_stored_keep_all_their_channels(mixed: Path, engine: str) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"color": "blue"}, "color must be one of 'rgb', 'gray'"),
+        ({"color": "blue"}, "color must be one of rgb, gray"),
         (
             {"color": "gray", "transforms": [CenterCrop(8), Normalize()]},
             "3 numbers, and the images have 1 channel",

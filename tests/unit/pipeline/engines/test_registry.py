@@ -90,7 +90,7 @@ def test_custom_steps_that_come_last_run_in_the_native_engine() -> None:
 @pytest.mark.parametrize(
     ("engine", "device", "needs", "message"),
     [
-        ("fast", None, PLAIN, "must be one of 'auto', 'native', 'dali', 'reference', found 'fast'"),
+        ("fast", None, PLAIN, "must be one of auto, native, dali, reference, found 'fast'"),
         ("dali", None, NATIVE_ALONE, r"(?s)what the transforms need: noise.*'native' executes it"),
         ("native", None, REFERENCE_ALONE, r"(?s)need: StepOfAUser.*'reference' \(slowly\) executes it"),
         ("auto", "gpu", PLAIN, "device must be 'cpu', 'cuda' or 'cuda:N', found 'gpu'"),

@@ -131,5 +131,5 @@ def test_unknown_columns_and_forms_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no 'dept'") as caught:
         load(target, columns=("dept",))
     assert "points, points_crc" in str(caught.value)
-    with pytest.raises(ConfigError, match="arrays must be one of 'ragged', 'padded'"):
+    with pytest.raises(ConfigError, match="arrays must be one of ragged, padded"):
         load(target, arrays="stacked")

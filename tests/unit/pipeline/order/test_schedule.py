@@ -55,7 +55,7 @@ def test_consumed_is_the_first_draw_that_remains() -> None:
 
 
 def test_an_unknown_last_batch_is_refused() -> None:
-    with pytest.raises(ConfigError, match="last_batch must be one of 'drop', 'pad', 'partial', found 'keep'"):
+    with pytest.raises(ConfigError, match="last_batch must be one of drop, pad, partial, found 'keep'"):
         OrderedSteps(20, 1, last_batch="keep")  # type: ignore[arg-type]
 
 

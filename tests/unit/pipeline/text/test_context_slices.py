@@ -59,7 +59,7 @@ def test_contexts_that_do_not_fit_are_refused(shards: Path) -> None:
         ({"context": (4, 4)}, "context has rank 4 of 4"),
         (
             {"context": (0, 4), "context_slices": "zigzag"},
-            "must be one of 'contiguous', 'balanced', found 'zigzag'",
+            "must be one of contiguous, balanced, found 'zigzag'",
         ),
         ({"context": (0, 4), "pack": 36}, "rows of 36 tokens cannot be divided among 4 ranks"),
         ({"context": (0, 4), "buckets": None}, "rows of 1 tokens cannot be divided"),
