@@ -356,7 +356,7 @@ def _section(section: Section, tables: tuple[Table, ...], document: Any) -> str:
     picture = f"images/comparison/{section.part}"
     lines = [
         f"## {section.title}\n",
-        f"{section.text} {_facts(document)}\n",
+        f"{section.text} {_conditions(document)}\n",
         f'<picture><source media="(prefers-color-scheme: dark)" srcset="{picture}-dark.svg">'
         f'<img alt="{section.title}" src="{picture}-light.svg"></picture>\n',
     ]
@@ -368,8 +368,8 @@ def _section(section: Section, tables: tuple[Table, ...], document: Any) -> str:
     return "\n".join([*lines, f"`python -m stoker.benchmarks.comparison --parts {section.part}`\n"])
 
 
-def _facts(document: Any) -> str:
-    """Return the facts of a run in a sentence."""
+def _conditions(document: Any) -> str:
+    """Return the conditions of a run in a sentence."""
     if isinstance(document, list):
         first = document[0]
         settings = first["settings"]
@@ -384,10 +384,10 @@ def _facts(document: Any) -> str:
         "megabytes_per_second": "at most {:g} MB/s",
         "requests_per_second": "at most {:g} requests a second",
     }
-    facts = [text.format(document[name]) for name, text in words.items() if name in document]
+    conditions = [text.format(document[name]) for name, text in words.items() if name in document]
     if "rounds" in document:
-        facts.append(_rounds(document["rounds"]))
-    line = ", ".join(facts)
+        conditions.append(_rounds(document["rounds"]))
+    line = ", ".join(conditions)
     return f"{line[:1].upper()}{line[1:]}."
 
 

@@ -131,14 +131,14 @@ def _text(run: Run, path: Path) -> None:
         loaders = [
             {"name": one.name, "missing": one.missing}
             if one.missing
-            else {"name": one.name, **_text_rates(one.answers, one.facts)}
+            else {"name": one.name, **_text_rates(one.answers, one.start)}
             for one in run_in_turns(source, plan, report)
         ]
     conditions = {"repeats": repeats, "rounds": rounds, "batch_size": _BATCH}
     write_json(path, {"machine": describe(allowed_cores()), **conditions, "loaders": loaders})
 
 
-def _text_rates(answers: Sequence[Found], facts: Found) -> Found:
+def _text_rates(answers: Sequence[Found], start: Found) -> Found:
     """Medians over the turns of a loader of text; tokens are those without padding."""
     median, millions = statistics.median, [one["tokens"] / 1e6 for one in answers]
     pairs = list(zip(answers, millions, strict=True))
@@ -146,7 +146,7 @@ def _text_rates(answers: Sequence[Found], facts: Found) -> Found:
         "million_tokens_per_second": median(n / one["seconds"] for one, n in pairs),
         "cpu_seconds_per_million": median(one["cpu_seconds"] / n for one, n in pairs),
         "padding": median(1 - one["tokens"] / one["slots"] for one in answers),
-        **{name: facts[name] for name in ("first_batch_seconds", "versions", "notes")},
+        **{name: start[name] for name in ("first_batch_seconds", "versions", "notes")},
         "missing": "",
     }
 

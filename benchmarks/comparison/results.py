@@ -48,7 +48,7 @@ class PeerResult:
     written_bytes: int = 0  # Bytes of these files
     versions: Mapping[str, str] = field(default_factory=dict)  # Versions of the packages of the loader
     notes: tuple[str, ...] = ()  # Differences between the work of this loader and that of the others
-    missing: str = ""  # Reason why there are no figures; empty where there are
+    missing: str = ""  # Reason why there are no results; empty where there are
 
     @property
     def rate(self) -> Spread:

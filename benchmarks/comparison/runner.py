@@ -119,10 +119,10 @@ class PeerProcess:
         in_scratch = replace(source, scratch=source.scratch / self.name)
         in_scratch.scratch.mkdir(exist_ok=True)
         arguments = {"source": in_scratch.to_json(), "settings": asdict(settings)}
-        facts = self.ask("import")
+        start = self.ask("import")
         if write:
-            facts |= self.ask("write", **arguments)
-        return facts | self.ask("prepare", **arguments)
+            start |= self.ask("write", **arguments)
+        return start | self.ask("prepare", **arguments)
 
     def end(self) -> None:
         self._kill()
@@ -156,7 +156,7 @@ class Turns:
     """What a peer answered in a comparison."""
 
     name: str
-    facts: dict[str, Any] = field(default_factory=dict)  # Of its start, see :meth:`PeerProcess.begin`
+    start: dict[str, Any] = field(default_factory=dict)  # Of its start, see :meth:`PeerProcess.begin`
     answers: list[dict[str, Any]] = field(default_factory=list)  # Of each timed turn
     missing: str = ""  # Reason why there are no results; empty where there are
 
@@ -180,8 +180,8 @@ def run_in_turns(
                 if timed:
                     turns.answers.append(process.ask("turn", min_seconds=plan.min_seconds))
                 else:
-                    turns.facts.update(process.begin(source, plan.settings))
-                    turns.facts["first_batch_seconds"] = process.ask("warm_up")["first_batch_seconds"]
+                    turns.start.update(process.begin(source, plan.settings))
+                    turns.start["first_batch_seconds"] = process.ask("warm_up")["first_batch_seconds"]
             except PeerGone as reason:
                 turns.missing = str(reason)
                 process.end()
@@ -219,12 +219,12 @@ def compare(
 
 def _result(turns: Turns) -> PeerResult:
     if turns.missing:
-        return PeerResult(turns.name, missing=turns.missing, versions=turns.facts.get("versions", {}))
+        return PeerResult(turns.name, missing=turns.missing, versions=turns.start.get("versions", {}))
     answers = turns.answers
     return PeerResult(
         name=turns.name,
         images_per_second=tuple(one["images"] / one["seconds"] for one in answers),
         cpu_seconds_per_1000=tuple(1000 * one["cpu_seconds"] / one["images"] for one in answers),
         peak_rss=max(one["peak_rss"] for one in answers),
-        **{**turns.facts, "notes": tuple(turns.facts["notes"])},
+        **{**turns.start, "notes": tuple(turns.start["notes"])},
     )

@@ -100,7 +100,7 @@ class PeerWorker:
     def do_turn(self, min_seconds: float) -> dict[str, Any]:
         """Run whole epochs for at least ``min_seconds``, after the untimed batches of ``Peer.lead``.
 
-        Text has two more figures: "tokens", and "slots", which counts padding, too.
+        Text has two more results: "tokens", and "slots", which counts padding, too.
         """
         peer = self._required()
         for batch in islice(chain.from_iterable(self._epoch() for _ in count()), peer.lead):

@@ -37,7 +37,7 @@ def made_lengths(samples: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def measure(lengths: np.ndarray[Any, np.dtype[np.int64]], budgets: tuple[int, int]) -> dict[str, Any]:
-    """Figures of an epoch of rows of so many patches and tokens."""
+    """Results of an epoch of rows of so many patches and tokens."""
     began = process_time()
     plan = pack(lengths, budgets, seed=0)
     seconds = process_time() - began
@@ -50,11 +50,11 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=1_000_000)
     args = parser.parse_args()
     lengths = made_lengths(args.samples)
-    figures = [measure(lengths, budgets) for budgets in _BUDGETS]
+    plans = [measure(lengths, budgets) for budgets in _BUDGETS]
     table = Table(
         "patches", "tokens", "rows", "over the bound %", "patches filled %", "tokens filled %", "CPU s"
     )
-    for (patches, tokens), one in zip(_BUDGETS, figures, strict=True):
+    for (patches, tokens), one in zip(_BUDGETS, plans, strict=True):
         more = 100 * one["rows"] / one["least"] - 100
         filled = (f"{field['filled']:.1f}" for field in one["fields"])
         table.add_row(
@@ -66,7 +66,7 @@ def main() -> None:
             f"{one['cpu_seconds']:.1f}",
         )
     Console().print(table)
-    write_json(args.json, {"machine": describe(allowed_cores()), "plans": figures})
+    write_json(args.json, {"machine": describe(allowed_cores()), "plans": plans})
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def _keys(row: npt.NDArray[np.int64]) -> pa.Array:
 
 def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, Any]]:
     """Return seconds of starting an epoch, of resuming and of a batch, and bytes, for each order."""
-    figures = []
+    found = []
     for order in _orders(samples):
         middle = OrderedSteps(
             samples, BATCH, ranks - 1, ranks, start=samples // 2 // (BATCH * ranks) * BATCH * ranks
@@ -111,7 +111,7 @@ def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, 
         steps = 200
         for step in range(steps):
             _rows(order, middle, step)
-        figures.append(
+        found.append(
             {
                 "order": type(order).__name__,
                 "start_seconds": start_seconds,
@@ -120,7 +120,7 @@ def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, 
                 "bytes": max(start_bytes, resume_bytes),
             }
         )
-    return figures
+    return found
 
 
 def _orders(samples: int) -> tuple[Order, ...]:

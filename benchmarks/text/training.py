@@ -146,7 +146,7 @@ class TrainingRun:
             tokens += real
         self._speeds.append(tokens / (perf_counter() - began))
 
-    def figures(self) -> dict[str, Any]:
+    def results(self) -> dict[str, Any]:
         sequences, tokens, padded, predicted, losses = map(list, zip(*self._steps, strict=True))
         return {
             "samples": np.cumsum(sequences).tolist(),
@@ -252,14 +252,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def compare(shards: Path, *, epochs: int, seed: int) -> dict[str, Any]:
-    """Train all ways and return all figures."""
+    """Train all ways and return all results."""
     longest = max(int(text_lengths(stoker.open(shards / split)).max()) for split in ("train", "val"))
     pack = -(-max(longest, 512) // 64) * 64
     started = {way: TrainingRun(shards / "train", way, pack=pack, seed=seed) for way in WAYS}
     for _ in range(epochs):
         for run in started.values():
             run.train()
-    runs = {way: run.figures() for way, run in started.items()}
+    runs = {way: run.results() for way, run in started.items()}
     agreements = {way: agreement(run.network, shards / "val", pack) for way, run in started.items()}
     for way in WAYS:
         _print_way(way, runs[way], agreements[way])

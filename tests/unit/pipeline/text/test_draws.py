@@ -96,14 +96,6 @@ def test_a_mixture_has_exact_shares_and_a_column_dataset(folder: Path, mixture: 
     assert loader.element_spec()[-1].dtype == "int64"
 
 
-@pytest.mark.parametrize("options", [{"max_tokens": 90}, {"pack": 31}, {"pack": 31, "max_tokens": 100}])
-def test_a_mixture_has_its_shares_in_every_kind_of_batch(mixture: Mixture, options: dict[str, Any]) -> None:
-    expected = int(mixture.column("tokens_length")[:60].sum())
-    loader = load(mixture, shuffle=True, columns=("input_ids", "attention_mask"), **options)
-    shorter = sum(int(batch.attention_mask.sum()) for batch in loader) - expected
-    assert 20 <= shorter <= 20 * 30, "20 samples of the second one"
-
-
 def test_datasets_with_different_fields_or_tokens_are_not_mixed(folder: Path, tmp_path: Path) -> None:
     words = write(tmp_path, "words", 9, tokenizer=WORDS)
     with pytest.raises(ConfigError, match="differ in tokenizer") as caught:
