@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.images import decode_with_pillow, encode, noise
+from helpers.images import decode_with_pillow, encode, first_images, noise
 from PIL import Image
 
 import stoker
@@ -61,9 +61,7 @@ def test_the_orientation_of_an_image_of_sixteen_bits_is_applied() -> None:
 def test_native_and_reference_engine_decode_sixteen_bits_alike(pack_images: Callable[..., Path]) -> None:
     folder = pack_images([encode(Image.fromarray(GREYS), "PNG")])
     for engine in ("native", "reference"):
-        options: Any = {"transforms": [CenterCrop(64)], "engine": engine, "layout": "NHWC"}
-        with stoker.ImageLoader(folder, batch_size=1, **options) as loader:
-            image = next(iter(loader)).image[0]
+        (image,) = first_images(folder, [CenterCrop(64)], batch_size=1, engine=engine, layout="NHWC")
         np.testing.assert_array_equal(image, as_rgb((GREYS >> 8).astype(np.uint8)))
 
 

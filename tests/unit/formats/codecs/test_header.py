@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.images import encode, exif
+from helpers.images import encode, exif, first_images
 from helpers.payloads import png_file
 from PIL import Image, PngImagePlugin
 
@@ -143,12 +143,13 @@ def test_exif_turns_an_image_whose_xmp_states_another_orientation(form: str) -> 
 def test_native_and_reference_engine_turn_images_alike(pack_images: Callable[..., Path]) -> None:
     folder = pack_images([data for _, data in FILES.values()])
     assert not any("image" in problem.message for problem in stoker.verify(folder, decode=True).problems)
-    batches = []
-    for engine in ("native", "reference"):
-        options: dict[str, Any] = {"batch_size": len(FILES), "transforms": [Resize((20, 30))]}
-        with stoker.ImageLoader(folder, engine=engine, dtype="uint8", layout="NHWC", **options) as loader:
-            batches.append(next(iter(loader)).image.astype(int))
-    assert np.abs(batches[0] - batches[1]).max() <= 1
+    native, reference = (
+        first_images(folder, [Resize((20, 30))], batch_size=len(FILES), dtype="uint8", engine=engine).astype(
+            int
+        )
+        for engine in ("native", "reference")
+    )
+    assert np.abs(native - reference).max() <= 1
 
 
 HEIC_START = b"\0\0\0\x1cftypheic\0\0\0\0mif1heic"
@@ -178,6 +179,5 @@ def test_heic_photographs_are_read(tmp_path: Path) -> None:
     assert np.abs(decode_rgb(heic, Codec.OTHER, 64, 48).astype(int) - PIXELS[:, :48]).mean() < 6
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "phone.heic").write_bytes(heic)
-    with stoker.ImageLoader(tmp_path, batch_size=1, transforms=[CenterCrop(32)]) as loader:
-        image = next(iter(loader)).image[0].transpose(1, 2, 0)
+    image = first_images(tmp_path, [CenterCrop(32)], batch_size=1)[0].transpose(1, 2, 0)
     assert np.abs(image.astype(int) - PIXELS[16:48, 8:40]).mean() < 6

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.datasets import verified
-from helpers.loaders import image_arguments
+from helpers.images import first_images
 from helpers.shards import shard, write_mds
 from PIL import Image
 
@@ -100,9 +100,7 @@ def test_images_of_pillow_are_read_as_pixels_and_texts_as_class_names(tmp_path: 
     dataset = verified(tmp_path / "into")
     assert (dataset.classes, dataset.labels.tolist()) == (("x", "y"), [1, 0])
     assert dataset.samples([0, 1]).codec.tolist() == [Codec.RAW, Codec.PLANES]
-    options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NHWC"}
-    with stoker.ImageLoader(dataset, **image_arguments(batch_size=2, **options)) as loader:
-        ((images, _),) = loader
+    images = first_images(dataset, [CenterCrop((4, 5))], batch_size=2, dtype="uint8", layout="NHWC")
     assert np.array_equal(images[0], pixels)
 
 

@@ -3,14 +3,13 @@
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from helpers.datasets import verified
+from helpers.images import first_images
 from helpers.shards import MAGIC, image, write_recordio
 
-import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import CorruptRecordError, SourceError
 from stoker.formats.containers.recordio import scan
@@ -65,11 +64,11 @@ def test_records_that_hold_the_magic_number_are_joined_beside_the_index(tmp_path
     dataset = verified(tmp_path / "into")
     assert [dataset.read(i) for i in range(3)] == [one.tobytes() for one in pixels]
     assert dataset.keys(range(3)) == ["1", "2", "3"]
-    options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NHWC", "engine": engine}
-    with stoker.ImageLoader(dataset, batch_size=3, **options) as loader:
-        ((images, labels),) = loader
+    images = first_images(
+        dataset, [CenterCrop((4, 5))], batch_size=3, dtype="uint8", layout="NHWC", engine=engine
+    )
     assert np.array_equal(images, pixels)
-    assert labels.tolist() == [0, 1, 2]
+    assert dataset.labels.tolist() == [0, 1, 2]
 
 
 def test_an_id_of_0_names_only_the_first_record(tmp_path: Path, make_jpeg: Jpeg) -> None:

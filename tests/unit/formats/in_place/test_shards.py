@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.datasets import jpeg, verified
-from helpers.images import encode
+from helpers.images import encode, first_images
 from helpers.shards import datum, example, write_lmdb, write_tfrecord
 from numpy.typing import NDArray
 from PIL import Image
@@ -182,9 +182,7 @@ class TestLMDB:
         dataset = verified(tmp_path / "into")
         assert dataset.samples([0, 1]).codec.tolist() == [Codec.PLANES] * 2
         assert dataset.labels.tolist() == [7, 7]
-        options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NCHW"}
-        with stoker.ImageLoader(dataset, batch_size=2, engine=engine, **options) as loader:
-            ((images, _),) = loader
+        images = first_images(dataset, [CenterCrop((4, 5))], batch_size=2, dtype="uint8", engine=engine)
         assert np.array_equal(images, [bgr[::-1], np.repeat(bgr[:1], 3, axis=0)])
 
     def test_pixels_without_a_size_are_skipped_and_counted(self, tmp_path: Path) -> None:
@@ -231,11 +229,11 @@ def test_raw_pixels_have_one_shape_or_a_size_in_each_record(
         for i, image in enumerate(images)
     ]
     dataset = indexed(records, names=SIZED if sized else {**RAW, "shape": shape})
-    options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NHWC", "engine": engine}
-    with stoker.ImageLoader(dataset, batch_size=2, **options) as loader:
-        ((batch, labels),) = loader
+    batch = first_images(
+        dataset, [CenterCrop((4, 5))], batch_size=2, dtype="uint8", layout="NHWC", engine=engine
+    )
     assert np.array_equal(batch, np.broadcast_to(images.reshape(2, 4, 5, -1), (2, 4, 5, 3)))
-    assert labels.tolist() == [0, 1]
+    assert dataset.labels.tolist() == [0, 1]
 
 
 def test_raw_pixels_in_the_features_of_stokers_shards_are_read(indexed: Indexed) -> None:
