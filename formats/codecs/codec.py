@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from math import prod
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stoker import _native
 from stoker.errors import SourceError
@@ -66,10 +66,7 @@ class ImageCodec:
     lossy: bool = False  # Whether encoding changes pixels; masks may not use it
     # Whether a resized image is stored as JPEG if its encoding is kept; otherwise as PNG
     resized_as_jpeg: bool = False
-    # What C++ returns when images are written in this codec: a finished JPEG, or raw pixels. None for codecs
-    # that are only read
-    written_as: Literal["jpeg", "raw"] | None = None
-    # Average of photographs in a codec that is written, to plan the sizes of shards
+    # Average of photographs, to plan the sizes of shards; 0 for codecs that are only read
     bytes_per_pixel: float = 0.0
 
 
@@ -82,15 +79,10 @@ CODECS: dict[Codec, ImageCodec] = {
         strict=True,
         lossy=True,
         resized_as_jpeg=True,
-        written_as="jpeg",
         bytes_per_pixel=0.3,
     ),
     Codec.PNG: ImageCodec(
-        pillow_formats=("PNG",),
-        suffixes=(".png",),
-        signature=rb"\x89PNG\r\n\x1a\n",
-        written_as="raw",
-        bytes_per_pixel=1.2,
+        pillow_formats=("PNG",), suffixes=(".png",), signature=rb"\x89PNG\r\n\x1a\n", bytes_per_pixel=1.2
     ),
     Codec.WEBP: ImageCodec(
         pillow_formats=("WEBP",), suffixes=(".webp",), signature=rb"RIFF.{4}WEBP", resized_as_jpeg=True
@@ -98,7 +90,7 @@ CODECS: dict[Codec, ImageCodec] = {
     Codec.BMP: ImageCodec(pillow_formats=("BMP", "DIB"), suffixes=(".bmp",), signature=rb"BM"),
     Codec.GIF: ImageCodec(pillow_formats=("GIF",), suffixes=(".gif",), signature=rb"GIF8[79]a"),
     Codec.TIFF: ImageCodec(pillow_formats=("TIFF",), suffixes=(".tif", ".tiff"), signature=rb"II\*\0|MM\0\*"),
-    Codec.RAW: ImageCodec(bytes_of_pixel=(3,), written_as="raw", bytes_per_pixel=3.0),
+    Codec.RAW: ImageCodec(bytes_of_pixel=(3,), bytes_per_pixel=3.0),
     Codec.PLANES: ImageCodec(bytes_of_pixel=(1, 3)),
     # No suffix: an array beside images is not an image.
     Codec.NPY: ImageCodec(signature=re.escape(NPY_SIGNATURE)),
@@ -115,7 +107,7 @@ PILLOW_CODECS = {name: codec for codec, row in CODECS.items() for name in row.pi
 """The codec of each format that Pillow may open."""
 
 BYTES_PER_PIXEL = {"keep": CODECS[Codec.JPEG].bytes_per_pixel} | {
-    codec.name.lower(): row.bytes_per_pixel for codec, row in CODECS.items() if row.written_as
+    codec.name.lower(): row.bytes_per_pixel for codec, row in CODECS.items() if row.bytes_per_pixel
 }
 """Values of the option ``encoding``, with the average bytes of a pixel of photographs."""
 

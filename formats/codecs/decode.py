@@ -133,9 +133,7 @@ def _has_sixteen_bits(image: Image.Image) -> bool:
 
 
 def _with_alpha(rgb: Pixels) -> Pixels:
-    rgba = np.full((*rgb.shape[:2], 4), 255, np.uint8)
-    rgba[..., :3] = rgb
-    return rgba
+    return np.dstack((rgb, np.full(rgb.shape[:2], 255, np.uint8)))
 
 
 def _check_size(height: int, width: int, max_pixels: int) -> None:
@@ -226,10 +224,7 @@ def target_codec(codec: Codec, encoding: str) -> Codec:
 
 def transcode(data: bytes, codec: Codec, target: Codec, rules: TranscodeRules) -> tuple[bytes, int, int]:
     """Return an image in the codec ``target``, its height and its width; the EXIF orientation is applied."""
-    row = CODECS[target]
-    if row.written_as is None:
-        raise ValueError(f"images are not written as {target.name}")
-    how = (*rules[:3], row.written_as, *rules[3:])
+    how = (*rules[:3], "jpeg" if target == Codec.JPEG else "raw", *rules[3:])
     if is_native(codec):
         payload, height, width = _native.transcode(data, *how)
     else:

@@ -312,11 +312,6 @@ def _data_file(shard: Path) -> Path:
     return shard if shard.is_file() else shard / _DATA_FILE
 
 
-def _data_url(shard: str) -> str:
-    """Return the data file by the name of the shard, which is a folder unless the name ends in ``.mdb``."""
-    return shard if shard.endswith(".mdb") else f"{shard}/{_DATA_FILE}"
-
-
 def _recognizes(read_start: ReadStart) -> bool:
     size = _MAGIC_OFFSET + 4
     if read_start(_DATA_FILE, size) is not None:
@@ -388,7 +383,7 @@ LMDB = Container(
     name="lmdb",
     recognizes=_recognizes,
     data_file=_data_file,
-    data_url=_data_url,
+    data_url=lambda shard: shard if shard.endswith(".mdb") else f"{shard}/{_DATA_FILE}",
     scan=scan,
     parse_image=parse_image,
     writing=Writing(suffix=".lmdb", writer=LMDBWriter, wrap_image=wrap_image, wrap_array=wrap_array),

@@ -29,15 +29,12 @@ _IMAGE = struct.Struct("<IfQQ")  # flag, which is the number of labels that foll
 
 
 class _Piece(NamedTuple):
-    """A piece of a value: its continuation flag, its first byte in the file, and its bytes."""
+    """A piece of a value: its continuation flag, its bytes in the file, and where the next piece starts."""
 
     flag: int
     offset: int
     length: int
-
-    @property
-    def end(self) -> int:
-        return self.offset + -(-self.length // 4) * 4
+    end: int
 
 
 def scan(path: Path) -> Iterator[Record]:
@@ -81,10 +78,10 @@ def _piece(descriptor: int, offset: int, size: int) -> _Piece:
     magic, word = _PIECE.unpack(header)
     if magic != _MAGIC:
         raise BadShardError(f"the magic number is {magic:#010x}, not {_MAGIC:#010x}, at byte {offset}")
-    piece = _Piece(word >> _LENGTH_BITS, offset + _PIECE.size, word & ((1 << _LENGTH_BITS) - 1))
-    if (left := size - piece.offset) < piece.length:
-        raise BadShardError(f"the record claims {piece.length} bytes where {left} are left")
-    return piece
+    length, start = word & ((1 << _LENGTH_BITS) - 1), offset + _PIECE.size
+    if (left := size - start) < length:
+        raise BadShardError(f"the record claims {length} bytes where {left} are left")
+    return _Piece(word >> _LENGTH_BITS, start, length, start + -(-length // 4) * 4)
 
 
 def _key(value: bytes | memoryview, number: int) -> bytes:
