@@ -19,7 +19,7 @@ from rich.table import Table
 
 from stoker.bucketing import pack
 from stoker.bucketing.reports import report_rows
-from stoker.pipeline.images.patches import patch_grids
+from stoker.pipeline.images.planners import patch_grids
 
 from ..measuring import allowed_cores, describe, make_parser, write_json
 

@@ -36,8 +36,7 @@ from stoker.formats.dataset.dataset import Dataset as OpenedDataset
 from stoker.formats.open import open as open_dataset
 
 from ..images.captions import find_captions
-from ..images.patches import Patches
-from ..images.planners import AspectBuckets, image_sizes
+from ..images.planners import AspectBuckets, Patches, image_sizes
 from ..images.sizes import make_size_plan, with_captions, with_planner
 from ..text.token_reader import text_lengths
 from .console import out, table, write_json

@@ -8,8 +8,7 @@ from typing import Any
 from stoker.errors import ConfigError
 
 from ..images.captions import Tokens
-from ..images.patches import Patches
-from ..images.planners import AspectBuckets
+from ..images.planners import AspectBuckets, Patches
 from ..images.sizes import RandomSizes, Sizes
 from ..options import Padded, Ragged
 

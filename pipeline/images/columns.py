@@ -26,7 +26,7 @@ from ..order.schedule import LastBatch
 from .annotations import AnnotationConfig, make_annotation_config, task_columns
 from .arrays import ArrayConfig
 from .batch_transforms import AnyTransform, BatchTransformPlan, Transforms, function_name, split_transforms
-from .patches import PATCH_COLUMNS
+from .planners import PATCH_COLUMNS
 from .sizes import SizePlan
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from ..order.schedule import LastBatch
 from .arrays import ArrayConfig
 from .batch_transforms import BatchTransformPlan, Transforms
 from .columns import SOURCE_SIZE, ImageColumn, column_names, plan_columns
-from .patches import patch_column_spec
+from .planners import patch_column_spec
 from .sizes import SizePlan, with_captions, with_planner
 
 if TYPE_CHECKING:

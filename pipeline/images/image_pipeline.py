@@ -45,7 +45,13 @@ from ..order.sampling import SampleSource, is_remote
 from ..order.schedule import LastBatch, Schedule
 from .annotations import AnnotationProcessor, ImageContents
 from .arrays import ArrayReader
-from .batch_assembler import BatchAssembler, CollectedBatch, Contents, function_output_spec
+from .batch_assembler import (
+    BatchAssembler,
+    CollectedBatch,
+    Contents,
+    PatchAssembler,
+    function_output_spec,
+)
 from .columns import TO_SOURCE, ImageColumn
 from .config import ImageLoaderConfig
 from .objects import deciding_objects
@@ -201,11 +207,8 @@ class ImagePipeline(Pipeline):
         )
 
     def producer(self, steps: Any, epoch: int) -> Producer:
-        config, assembler = self.config, BatchAssembler
-        if config.size_plan.patch_planner:
-            from .patch_assembler import PatchAssembler
-
-            assembler = PatchAssembler
+        config = self.config
+        assembler = PatchAssembler if config.size_plan.patch_planner else BatchAssembler
         draw_epoch, samples = config.draw_epoch(epoch), steps.n / steps.world_size
         complete = assembler(config, self.adapter, self._totals, draw_epoch, samples).complete
         starts = started_batches(self, config, steps, epoch, self._totals.worker)

@@ -24,8 +24,7 @@ from ..execution.state import History
 from ..options import OnError, Padded, Pixels, Ragged
 from ..order.sampling import SampleSource
 from ..order.schedule import LastBatch, OrderedSteps, Schedule
-from .patches import Patches, PatchPlanner
-from .planners import AspectBuckets, AspectPlanner, image_sizes
+from .planners import AspectBuckets, AspectPlanner, Patches, PatchPlanner, image_sizes
 
 if TYPE_CHECKING:
     from .captions import Captions

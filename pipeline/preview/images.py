@@ -12,7 +12,7 @@ from stoker.augment.geometry.boxes import convert_boxes
 
 from ..images.columns import ImageColumn
 from ..images.config import ImageLoaderConfig
-from ..images.patches import Patches
+from ..images.planners import Patches
 from .drawing import NO_MARKS, Marks
 from .page import Cell, class_name
 from .text import dataset_decoder

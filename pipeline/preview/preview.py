@@ -22,7 +22,7 @@ from ..images.batch_transforms import Transforms
 from ..images.captions import Tokens
 from ..images.columns import ImageColumn
 from ..images.loader import ImageLoader
-from ..images.patches import Patches
+from ..images.planners import Patches
 from ..images.sizes import RandomSizes, Sizes
 from ..options import Objects
 from .images import patch_cells, sample_cells

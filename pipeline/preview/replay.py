@@ -20,8 +20,8 @@ from ..images.columns import ImageColumn
 from ..images.config import ImageLoaderConfig
 from ..images.loader import ImageLoader
 from ..images.objects import deciding_objects
-from ..images.patches import Patches
 from ..images.planned_batches import PlannedBatch, planned_batches
+from ..images.planners import Patches
 from ..options import Ranks
 from ..order.schedule import Schedule
 from ..text.loader import TextLoader

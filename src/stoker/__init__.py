@@ -68,8 +68,7 @@ _NAMES = {
     "stoker.pipeline.cluster.ray_workers": ("RayWorkers",),
     "stoker.pipeline.images.captions": ("Tokens",),
     "stoker.pipeline.images.loader": ("ImageLoader",),
-    "stoker.pipeline.images.patches": ("Patches",),
-    "stoker.pipeline.images.planners": ("AspectBuckets",),
+    "stoker.pipeline.images.planners": ("AspectBuckets", "Patches"),
     "stoker.pipeline.images.sizes": ("RandomSizes",),
     "stoker.pipeline.options": (
         "BadSamples",
@@ -121,8 +120,8 @@ if TYPE_CHECKING:
     from stoker.pipeline.cluster.ray_workers import RayWorkers as RayWorkers
     from stoker.pipeline.images.captions import Tokens as Tokens
     from stoker.pipeline.images.loader import ImageLoader as ImageLoader
-    from stoker.pipeline.images.patches import Patches as Patches
     from stoker.pipeline.images.planners import AspectBuckets as AspectBuckets
+    from stoker.pipeline.images.planners import Patches as Patches
     from stoker.pipeline.images.sizes import RandomSizes as RandomSizes
     from stoker.pipeline.options import BadSamples as BadSamples
     from stoker.pipeline.options import Buckets as Buckets

@@ -19,7 +19,7 @@ from stoker import AspectBuckets, BlockShuffle, ImageLoader, Patches
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
 from stoker.bucketing.aspect_shapes import nearest_shapes, ratio_groups
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.images.patches import patch_grids
+from stoker.pipeline.images.planners import patch_grids
 from stoker.pipeline.preview.replay import replay
 
 CROP = [RandomResizedCrop(8), RandomHorizontalFlip()]

@@ -20,7 +20,7 @@ import stoker
 from stoker import ImageLoader, Patches, Tokens
 from stoker.augment import ColorJitter, RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.images.patches import patch_grids
+from stoker.pipeline.images.planners import patch_grids
 from stoker.pipeline.preview.replay import make_loader
 
 SIZE = 4
