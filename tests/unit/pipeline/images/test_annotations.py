@@ -342,36 +342,27 @@ def test_a_mask_with_a_wrong_checksum_is_named(make: Callable[..., Path]) -> Non
         next(iter(loader))
 
 
-def test_run_lengths_of_another_image_size_are_named(make: Callable[..., Path]) -> None:
-    parts = []
-    for i, scene in enumerate(scenes()):
-        m = len(scene.boxes)
-        runs = [np.array([0, HEIGHT * WIDTH - (i == 4)], np.uint32)] * m
-        parts.append(replace(annotations(i, scene), runs=runs, polygons=[[] for _ in range(m)]))
+@pytest.mark.parametrize(
+    ("bad", "message"), [(4, "run lengths of a mask do not"), (2, "a vertex that is not finite")]
+)
+def test_an_impossible_shape_of_an_object_is_named(make: Callable[..., Path], bad: int, message: str) -> None:
+    parts = [annotations(i, scene) for i, scene in enumerate(scenes())]
+    if bad == 4:  # the masks of all objects are run lengths, here of another image size
+        for i, part in enumerate(parts):
+            runs = [np.array([0, HEIGHT * WIDTH - (i == bad)], np.uint32)] * len(part)
+            parts[i] = replace(part, runs=runs, polygons=[[] for _ in runs])
+    else:
+        polygons = parts[bad].polygons
+        assert polygons is not None
+        polygons[1][0][2, 1] = np.nan
     folder = make(**to_columns(parts))
-    with load(folder) as loader, pytest.raises(CorruptRecordError, match="run lengths") as caught:
+    with load(folder) as loader, pytest.raises(CorruptRecordError, match=message) as caught:
         next(iter(loader))
-    assert caught.value.key == "k4"
+    assert caught.value.key == f"k{bad}"
     with load(folder, on_error="skip", columns=("row", "masks")) as loader:
         batch = next(iter(loader))
-    assert batch.row.tolist() == [0, 1, 2, 3, 5, 6]
-    assert all((masks == 1).all() for masks in batch.masks)
-
-
-def test_a_polygon_with_a_vertex_that_is_not_finite_is_named(make: Callable[..., Path]) -> None:
-    parts = [annotations(i, scene) for i, scene in enumerate(scenes())]
-    polygons = parts[2].polygons
-    assert polygons is not None
-    polygons[1][0][2, 1] = np.nan
-    folder = make(**to_columns(parts))
-    with (
-        load(folder) as loader,
-        pytest.raises(CorruptRecordError, match="a vertex that is not finite") as caught,
-    ):
-        next(iter(loader))
-    assert caught.value.key == "k2"
-    with load(folder, on_error="skip", columns=("row", "masks")) as loader:
-        assert next(iter(loader)).row.tolist() == [0, 1, 3, 4, 5, 6]
+    assert batch.row.tolist() == [i for i in range(N) if i != bad]
+    assert bad == 2 or all((masks == 1).all() for masks in batch.masks)
 
 
 @pytest.mark.parametrize("options", [{"compress_level": 0}, {"optimize": True}])
