@@ -51,6 +51,7 @@ from stoker.pipeline.engines import native as engine
 from stoker.pipeline.engines import native as native_steps
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Result, Status, Work
 from stoker.pipeline.engines.native import ByteRanges, NativeEngine, needed_bytes
+from stoker.pipeline.engines.registry import make_engine
 
 
 @dataclass(frozen=True)
@@ -355,13 +356,14 @@ def test_every_operation_of_the_module_is_claimed() -> None:
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
-def run(files: list[str], sizes: Any, batches: list[Work], **options: Any) -> list[Result]:
+def run(
+    files: list[str], sizes: Any, batches: list[Work], name: str = "native", **options: Any
+) -> list[Result]:
     """The results of batches over these data files, made one after the other."""
-    settings: dict[str, Any] = {"num_threads": 2, "max_pixels": 10**6, **options}
+    settings: dict[str, Any] = {"num_threads": 2, "batch_size": COUNT, "max_pixels": 10**6, **options}
     results = []
-    with closing(
-        NativeEngine(EngineSettings(files, sizes, ImageFormat("uint8", "NHWC"), **settings))
-    ) as engine:
+    form = ImageFormat("uint8", "NHWC")
+    with closing(make_engine(name, EngineSettings(files, sizes, form, **settings))) as engine:
         for batch in batches:
             engine.submit(batch)
             results.append(engine.collect())
@@ -375,7 +377,9 @@ def restart_images(dataset: Dataset, transforms: Any, **options: Any) -> np.ndar
     return np.stack([result.images for result in results])
 
 
-@pytest.mark.parametrize("options", [{}, {"verify": False}, {"mapped": False}, {"exact": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"verify": False}, {"mapped": False}, {"exact": True}, {"name": "dali"}], ids=str
+)
 @pytest.mark.parametrize(
     "transforms",
     [
@@ -389,6 +393,8 @@ def restart_images(dataset: Dataset, transforms: Any, **options: Any) -> np.ndar
 def test_restart_markers_change_no_image(
     datasets: dict[bool, Dataset], transforms: Any, options: dict[str, Any]
 ) -> None:
+    if options.get("name") == "dali":
+        pytest.importorskip("nvidia.dali")
     marked, plain = (restart_images(datasets[restarts], transforms, **options) for restarts in (True, False))
     np.testing.assert_array_equal(marked, plain)
 

@@ -152,11 +152,6 @@ def test_a_selection_and_a_mixture_have_the_strings_of_their_samples(noted: Path
     assert dict(drawn) == dict(zip(dataset.keys(range(4)), dataset.strings("note", range(4)), strict=True))
 
 
-def test_numbers_are_not_read_as_strings(noted: Path) -> None:
-    with pytest.raises(stoker.errors.DatasetError, match="'weight' holds double, not strings"):
-        stoker.open(noted).strings("weight", [0])
-
-
 ORIGIN_COLUMNS = ("image", "boxes", "keypoints", "object_id", "to_source", "source_size", "image_id")
 SIZES = {8: (20, 30), 5: (20, 30), 1: (4, 3), 2: (20, 30)}
 TRUTH = {annotation["id"]: annotation for annotation in document()["annotations"]}
@@ -227,19 +222,6 @@ def test_what_a_crop_still_shows_leads_back(datasets: dict[str, stoker.Dataset])
     (batch,) = stoker.ImageLoader(second, batch_size=1, transforms=transforms, columns=ORIGIN_COLUMNS)
     (box,) = to_source(batch.boxes[0][:1], batch.to_source[0])
     np.testing.assert_allclose(box, [6, 3, 12, 13], atol=1e-4)
-
-
-def test_category_ids_are_those_of_the_file(datasets: dict[str, stoker.Dataset], tmp_path: Path) -> None:
-    dataset = datasets["none"]
-    assert dict(zip(dataset.classes, dataset.category_ids, strict=True)) == {
-        "ape": 3,
-        "mouse": 7,
-        "zebra": 90,
-    }
-    assert dataset.select(classes=["zebra", "ape"], renumber=True).category_ids == (90, 3)
-    write_coco_images(tmp_path)
-    other = convert(tmp_path, document(), classes=("zebra", "gnu", "mouse", "ape"))
-    assert other.category_ids == (90, -1, 7, 3)
 
 
 def test_a_writer_keeps_the_way_back_and_appends(tmp_path: Path) -> None:

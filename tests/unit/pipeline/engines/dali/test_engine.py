@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.dali import FLIPPED, PLAIN, images, work
-from helpers.images import COUNT, PNG, TURNED, work_of
+from helpers.images import PNG, TURNED, work_of
 from helpers.loaders import image_arguments, settings_of
 from nvidia.dali import backend
 from nvidia.dali.ops import ExternalSource
@@ -23,7 +23,6 @@ from stoker import augment
 from stoker.augment import (
     CenterCrop,
     Pad,
-    RandomAffine,
     RandomHorizontalFlip,
     RandomResizedCrop,
     RandomVerticalFlip,
@@ -226,28 +225,6 @@ def test_a_wrong_device_is_refused(opened: Dataset, make: Callable[..., DaliEngi
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 CROPS = [RandomResizedCrop(24, scale=(0.05, 0.4)), RandomHorizontalFlip(), RandomVerticalFlip()]
-
-
-def restart_images(dataset: Dataset, transforms: Any) -> np.ndarray:
-    settings = settings_of(dataset, ImageFormat("uint8", "NHWC"), batch_size=COUNT, max_pixels=10**6)
-    batches = []
-    with closing(DaliEngine(settings)) as engine:
-        for seed in range(3):
-            engine.submit(work_of(dataset, transforms, seed))
-            result = engine.collect()
-            assert not result.status.any()
-            batches.append(np.array(result.images))
-    return np.stack(batches)
-
-
-@pytest.mark.parametrize(
-    "transforms",
-    [CROPS, [CenterCrop(31)], [Resize((30, 30))], [CenterCrop(90), RandomAffine(20, scale=(2, 3))]],
-    ids=["small crops", "centre", "whole", "warp"],
-)
-def test_restart_markers_change_no_image(datasets: dict[bool, Dataset], transforms: Any) -> None:
-    marked, plain = (restart_images(datasets[restarts], transforms) for restarts in (True, False))
-    np.testing.assert_array_equal(marked, plain)
 
 
 def read(dataset: Dataset, samples: Samples, crops: Any, file: Path | None = None) -> Payloads:
