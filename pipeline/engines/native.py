@@ -85,11 +85,6 @@ def pack_steps(steps: Iterable[kinds.Step], n: int) -> _native.Steps:
     for step in steps:
         if not step.where.any():
             continue
-        if type(step) not in _STEPS:
-            raise EngineError(
-                f"the native engine has no step {type(step).__name__}",
-                hint="engine='auto' takes one that executes it.",
-            )
         chains = (
             [pack_steps(chain, n) for chain in step.chains] if isinstance(step, kinds.WeightedSum) else []
         )
@@ -136,11 +131,8 @@ class NativeEngine:
         self._most: dict[int, int] = {}  # elements of the largest array so far, by image column
         self._step_memory = _native.BufferPool(2 * settings.num_threads)
         self._in_flight: deque[PendingBatch] = deque()
-        self._closed = False
 
     def submit(self, work: Work) -> None:
-        if self._closed:
-            raise EngineError("the engine is closed", hint="Make a new loader.")
         self._buffers.keep_at_least(len(self._in_flight) + 1 + _SPARE_BUFFERS)
         images = tuple(self._array(*numbered) for numbered in enumerate(work.columns))
         batch = PendingBatch(work, images, np.empty(len(work.samples), np.uint8))
@@ -152,8 +144,6 @@ class NativeEngine:
         self._in_flight.append(batch)
 
     def collect(self) -> Result:
-        if not self._in_flight:
-            raise EngineError("no batch is in flight", hint="Submit one first.")
         batch = self._in_flight[0]
         batch.started.wait()
         if batch.job:
@@ -174,7 +164,6 @@ class NativeEngine:
         self._shards.will_need(*needed_bytes(samples, columns if self._reads_parts else ()), gap=_GAP)
 
     def close(self) -> None:
-        self._closed = True
         self._pool.close()
         for batch in list(self._in_flight):
             if batch.job:

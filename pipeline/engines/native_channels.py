@@ -46,8 +46,7 @@ class ChannelEngine(ReferenceEngine):
 
     def _make(self, params: ImageParams, i: int, pixels: Pixels, out: Pixels) -> None:
         channels = params.channels
-        if channels is None:
-            raise AssertionError("the parameters are for RGB images")
+        assert channels is not None, "the parameters are not for RGB images"
         pixels, image_format = np.ascontiguousarray(pixels), self._image_format
         planar, dtype = image_format.layout == "NCHW", image_format.dtype
         levels = _levels(params, i, pixels, channels.fill)
@@ -101,8 +100,7 @@ def _levels(params: ImageParams, i: int, pixels: Pixels, fill: Levels) -> Levels
 def _warp(params: ImageParams, i: int, pixels: Pixels, levels: Levels, fill: Levels) -> None:
     """Write the warped image into ``levels``, resampled from the source or picked from a canvas."""
     warp = params.warp
-    if warp is None:
-        raise AssertionError("the image is not warped")
+    assert warp is not None, "the image is warped"
     picks = warp.picks(i)
     if picks:
         canvas = np.empty((*warp.canvas, pixels.shape[2]), np.float32)

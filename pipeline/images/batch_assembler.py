@@ -240,8 +240,7 @@ class BatchAssembler:
         if of_images is not None:
             return self._adapter.column(_with_views(of_images, column.views))
         objects, config = contents.objects, column.annotations.objects
-        if objects is None:
-            raise AssertionError(f"there are no objects for {kind}")
+        assert objects is not None, "the columns of objects are left"
         counts = objects.counts(n * (column.views or 1))
         if kind == "count":
             return self._adapter.column(_with_views(counts, column.views))

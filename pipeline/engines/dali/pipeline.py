@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from stoker.errors import ConfigError
-
 from ...options import DaliOptions
 from ..base import EngineSettings, ImageFormat
 from .inputs import PipelineSpec, cut_prefix
@@ -36,12 +34,7 @@ def define_pipeline(spec: PipelineSpec, settings: EngineSettings, *, batch_size:
 
 
 def _device_id(device: str) -> int | None:
-    if device == "cpu":
-        return None
-    device_type, _, number = device.partition(":")
-    if device_type != "cuda" or not (number or "0").isdigit():
-        raise ConfigError(f"device must be 'cpu' or 'cuda:N', found {device!r}")
-    return int(number or 0)
+    return None if device == "cpu" else int(device.removeprefix("cuda:"))
 
 
 def _images(spec: PipelineSpec, settings: EngineSettings, cuts: int) -> tuple[Any, ...]:
