@@ -79,10 +79,9 @@ def convert(
     Args:
         source: A folder with one folder for each class, a list of path and label, or another source that
             ``stoker convert --help`` describes. It may be at a URL that fsspec knows, such as
-            ``s3://bucket/photos``. Or a dataset in Python: anything with a length and items by position, as
-            the datasets of PyTorch, torchvision and Hugging Face, or an iterable. Its items are dicts of the
-            arguments of :meth:`stoker.Writer.write`, pairs of an image and its label, images, or paths. The
-            conversion of such a dataset does not resume.
+            ``s3://bucket/photos``. Or a dataset in Python, such as one of PyTorch, torchvision or Hugging
+            Face, or an iterable, whose conversion does not resume. Its items are dicts of the arguments of
+            :meth:`stoker.Writer.write`, pairs of an image and its label, images, or paths.
         target: Folder to write; made if missing. It may be such a URL, too.
         container: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the sorted order.
@@ -94,20 +93,18 @@ def convert(
             WebP, else PNG), ``jpeg``, ``png``, or ``raw`` for (H, W, 3) uint8 RGB pixels. The EXIF
             orientation is applied where images are encoded again; elsewhere the index records it.
         quality: JPEG quality of images that are encoded again, 1 to 100, by default 90. With
-            ``encoding="jpeg"``, JPEGs are encoded again only if a quality or a subsampling is given. A
-            quality is refused if no JPEG is encoded.
+            ``encoding="jpeg"``, JPEGs are encoded again only if a quality or a subsampling is given.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
-        val: Share of the samples of each class that becomes a validation dataset: ``0.1`` or ``10%``.
-            Only the samples' keys decide which samples these are.
+        val: Share of the samples of each class that becomes a validation dataset: ``0.1`` or ``10%``; the
+            samples' keys decide which ones.
         test: Share that becomes a test dataset, chosen in the same way.
         classes: Names of the classes, label 0 first, such as the names of another dataset,
             ``stoker.open("shards/train").classes``; by default those of the source, in its order.
         strict: Stop at the first image, or object of one, that would be skipped. Hidden files, and files that
             are not images by name and content, are still skipped.
         overwrite: Replace a dataset, or another unfinished conversion, in ``target``.
-        num_threads: Number of threads; by default the number of cores that this process may use, and at least
-            32 if the source is at a URL. With ``engine="ray"``, the number of CPUs of a Ray cluster that is
-            started on this machine.
+        num_threads: Number of threads, or CPUs of a Ray cluster that is started on this machine; by default
+            the number of cores that this process may use, and at least 32 if the source is at a URL.
         progress: Called about ten times a second with the samples done, the samples in all, the source bytes
             done, and the stage: listing, converting or publishing.
         engine: ``local``, or ``ray``: each shard is a task of the Ray cluster that this process is

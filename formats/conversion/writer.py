@@ -233,35 +233,29 @@ class Writer(WriterContext):
 
     The samples become a dataset in :meth:`close`, or at the end of a ``with`` block. Until then, and if the
     block raises or the process is killed, the folder holds no dataset. A writer may be used from several
-    threads; it stores samples in the order of the calls.
-
-    The first sample fixes the form of all samples: a label, several or none; objects; a mask; and the names
-    and types of the columns.
+    threads; it stores samples in the order of the calls. The first sample fixes the form of all samples: a
+    label, several or none; objects; a mask; and the names and types of the columns.
 
     Args:
         target: Folder to write, made if missing; or a URL, to which finished shards are uploaded.
         classes: Names of the classes, label 0 first. None numbers names in the order in which they
             first occur, and takes numbers as they are.
-        keypoints: Names of the keypoints of an object; ``left_eye`` and ``right_eye`` are swapped in a
-            mirrored image. None numbers them.
+        keypoints: Names of the keypoints of an object; a mirrored image swaps ``left_eye`` and ``right_eye``.
         box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height; COCO's) or "CXCYWH"
             (centre, width, height), in pixels.
         ignore_index: Value in masks for pixels without a class; None if there is none.
         container: Container of the shards: ``tfrecord`` or ``lmdb``.
-        resize: As for :func:`stoker.convert`. Boxes, keypoints and masks are resized with their image.
-        encoding: Encoding of the stored images: ``keep`` (files as they are; arrays and images of Pillow as
-            PNG), ``jpeg``, ``png`` or ``raw``.
-        quality: JPEG quality of images that are encoded again, 1 to 100, by default 90.
-        shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
-        strict: Whether a broken image raises an error; else it is left out, counted, and named in
-            ``skipped.jsonl``.
+        resize: This and the next three as for :func:`stoker.convert`; boxes, keypoints and masks are resized,
+            too.
+        encoding: With ``keep``, arrays and images of Pillow become PNG files.
+        quality: JPEG quality of images that are encoded again.
+        shard_size: Approximate bytes of a shard.
+        strict: Raise an error for a broken image; else it is left out, and ``skipped.jsonl`` names it.
         num_threads: Threads that check and encode; by default the cores that this process may use.
-        append: Whether to add the samples to the dataset in ``target``, if there is one, as its next version.
-            The samples must have the fields of the dataset's samples; ``classes`` may add names after its
-            classes. Its shards stay as they are.
+        append: Add the samples to the dataset in ``target``, if there is one, as its next version. They must
+            have the fields of its samples; ``classes`` may add names after its classes.
         overwrite: Replace a dataset, or an unfinished conversion, in ``target``.
-        captions: The tokenizer of captions, and the name under which :meth:`write` takes the caption of an
-            image, or a list of several. They become token ids beside the images.
+        captions: The tokenizer of captions, and the name under which :meth:`write` takes one or several.
         storage: Further options of shards and of stored images, see :class:`stoker.ImageStorage`.
 
     Raises:

@@ -62,18 +62,13 @@ class ChatTemplate:
     def __reduce__(self) -> tuple[Any, ...]:
         return ChatTemplate, (self.source, self.name, self.tokens)  # each process compiles the template again
 
-    @property
-    def is_marked(self) -> bool:
-        """Whether the template marks the answers of the assistant."""
-        return _MARKED.search(self.source) is not None
-
     def render(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Span]]:
         """Return the text of a chat, and the first and the end character of each answer of the assistant."""
         # A template without marks must render a chat as the beginning of every longer chat. An answer is then
         # the text that its message adds after the prompt for it.
-        if self.is_marked:
-            return _split_marks(self._text(messages))
         text = self._text(messages)
+        if _MARKED.search(self.source) is not None:
+            return _split_marks(text)
         spans = []
         for number, message in enumerate(messages):
             if message.get("role") == "assistant":
@@ -89,12 +84,9 @@ class ChatTemplate:
     def _text(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = False) -> str:
         import jinja2
 
+        values = {"messages": messages, "add_generation_prompt": add_generation_prompt, "tools": None}
         try:
-            return str(
-                self._compiled.render(
-                    messages=messages, add_generation_prompt=add_generation_prompt, tools=None, **self.tokens
-                )
-            )
+            return str(self._compiled.render(**values, **self.tokens))
         except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
             raise TemplateError(str(error)) from error
 

@@ -73,11 +73,9 @@ def convert_text(
     """Convert text into a dataset of token ids.
 
     The same source and options give the same bytes, whatever ``num_threads`` and ``processes``. If the
-    conversion is killed, the same call resumes it; when it has finished, the same call does nothing and
-    returns the same counts, as with :func:`stoker.convert`. A record is a tf.train.Example with an
-    int64_list of token ids for each field. The index has the number of tokens of each field in a column
-    ``<field>_length`` (int32), so that lengths need not be read from the shards. A sample with a field
-    without tokens is skipped.
+    conversion is killed, the same call resumes it, as with :func:`stoker.convert`. A record is a
+    tf.train.Example with an int64_list of token ids for each field. The index has the number of tokens of
+    each field in a column ``<field>_length`` (int32). A sample with a field without tokens is skipped.
 
     Args:
         source: A text file with one sample in each line, a file of JSON Lines (``.jsonl``), or a Parquet
@@ -109,9 +107,9 @@ def convert_text(
             sample, with a field for each file.
         strict: Stop at the first line that would be skipped.
         num_threads: By default the number of cores that this process may use.
-        processes: Number of processes that make token ids, each on one core; 0 uses threads alone. Chat
-            templates need the interpreter's lock. So None uses as many processes as threads for messages of
-            at least 4 MB if ``multiprocessing`` forks processes. None uses threads alone otherwise.
+        processes: Number of processes that make token ids, each on one core; 0 uses threads alone. None uses
+            as many processes as threads for messages of at least 4 MB, as chat templates need the
+            interpreter's lock, if ``multiprocessing`` forks processes, and threads alone otherwise.
         overwrite: Replace a dataset, or another unfinished conversion, in ``target``.
         progress: Called about ten times a second.
         training: Chats, and the part of each sample that a model is trained on, see :class:`stoker.Training`.
@@ -241,15 +239,9 @@ def record_maker(records: TextRecords, processes: int) -> Generator[Make]:
     if not processes:
         yield records.encode
         return
-    with worker_processes(
-        records.encode, processes, work="makes records", sent="the tokenizer", fewer="processes=0"
-    ) as submit:
-
-        def make(samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
-            encoded: list[EncodedRecord | Skip] = submit(samples).result()
-            return encoded
-
-        yield make
+    texts = {"work": "makes records", "sent": "the tokenizer", "fewer": "processes=0"}
+    with worker_processes(records.encode, processes, **texts) as submit:
+        yield lambda samples: submit(samples).result()
 
 
 IDS_FEATURE = "stoker/ids"

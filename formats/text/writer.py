@@ -38,8 +38,8 @@ class TextWriter(WriterContext):
         tokenizer: "bytes", or the path of a Hugging Face tokenizers JSON; this and the next three as for
             :func:`stoker.convert_text`.
         vocabulary: Folder of a dataset whose tokenizer is taken.
-        bos: Whether each sequence begins with the tokenizer's token for it.
-        eos: Whether each sequence ends with the tokenizer's token for it.
+        bos: Begin each sequence with the tokenizer's token for it.
+        eos: End each sequence with the tokenizer's token for it.
         fields: Names of the sequences of a sample, such as ("source", "target") for translations.
         classes: Names of the classes, that of label 0 first. None takes the sorted names of the labels that
             are written.

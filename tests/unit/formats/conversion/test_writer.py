@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.annotations import rle
 from helpers.datasets import read_files
 from helpers.images import noise, png
 from helpers.loaders import image_arguments
@@ -168,7 +169,25 @@ def test_objects_and_masks_are_resized_with_their_image(tmp_path: Path) -> None:
     assert stoker.verify(tmp_path / "out", decode=True).ok
 
 
+def test_objects_may_have_the_forms_of_coco(tmp_path: Path) -> None:
+    mask = np.zeros((6, 8), bool)
+    mask[1:3, 2:6] = True
+    counts = rle(mask)
+    masks = [mask, counts, {**counts, "counts": b"=2400000;"}]
+    with stoker.Writer(tmp_path / "out", box_format="CXCYWH") as writer:
+        points = [[2, 1, 2, 5, 2, 1]] * 3
+        writer.write(noise(0), boxes=[[4, 2, 4, 2]] * 3, box_labels=[0] * 3, keypoints=points, masks=masks)
+    objects = stoker.open(tmp_path / "out").annotations([0])
+    assert objects.boxes.tolist() == [[2, 1, 6, 3]] * 3
+    assert objects.keypoints is not None
+    assert objects.keypoints.tolist() == [[[2, 1, 2], [5, 2, 1]]] * 3
+    assert objects.runs is not None
+    assert [runs.tolist() for runs in objects.runs] == [counts["counts"]] * 3
+
+
 ARRAY = np.zeros((2, 3), np.float32)
+OBJECT: dict[str, Any] = {"boxes": [[0, 0, 1, 1]], "box_labels": [0]}
+MASKED, POSED = {**OBJECT, "masks": [np.eye(6, 8)]}, {**OBJECT, "keypoints": np.ones((1, 2, 3))}
 
 
 @pytest.mark.parametrize(
@@ -192,16 +211,17 @@ ARRAY = np.zeros((2, 3), np.float32)
         ({"depth": ARRAY}, {"depth": ARRAY.astype(float)}, "an array of float64 with 2 sides"),
         ({"depth": ARRAY}, {"depth": [[1], [2, 3]]}, "column 'depth' holds no value that can be stored"),
         ({"depth": ARRAY}, {"depth": ["a"]}, "column 'depth' holds a value of the type list of <U1"),
-        (
-            {"boxes": [[0, 0, 1, 1]], "box_labels": [0]},
-            {"boxes": [[0, 0, 1, 1]], "box_labels": []},
-            "box_labels has 0 labels for 1 boxes",
-        ),
-        (
-            {"boxes": [[0, 0, 1, 1]], "box_labels": [0]},
-            {"boxes": [[3, 0, 1, 1]], "box_labels": [0]},
-            "box 0 has no area",
-        ),
+        (OBJECT, {**OBJECT, "box_labels": []}, "box_labels has 0 labels for 1 boxes"),
+        (OBJECT, {**OBJECT, "boxes": [[3, 0, 1, 1]]}, "box 0 has no area"),
+        (OBJECT, {**OBJECT, "boxes": [0, 0]}, r"boxes has the shape \(2,\), and boxes have"),
+        (OBJECT, {**OBJECT, "area": [1, 2]}, r"area has the shape \(2,\) for 1 boxes"),
+        (OBJECT, {**OBJECT, "crowd": ["x", 1]}, "crowd has the shape"),
+        ({}, {"masks": []}, "the sample has 'masks'"),
+        (MASKED, {**MASKED, "masks": []}, "masks has 0 masks for 1 boxes"),
+        (MASKED, {**MASKED, "masks": [np.zeros(3)]}, r"mask 0 cannot be read: it has the shape \(3,\)"),
+        (MASKED, {**MASKED, "masks": [[[0, 0, 1, 1]]]}, "mask 0 cannot be read: a polygon has three"),
+        (POSED, {**POSED, "keypoints": [[1, 2]]}, r"keypoints has the shape \(1, 2\)"),
+        ({"label": 0}, {"label": 0.5}, "label is 0.5, neither the name nor the number"),
     ],
 )
 def test_a_sample_that_does_not_fit_is_refused_by_key_and_column_and_the_writer_goes_on(
