@@ -16,6 +16,7 @@ from helpers.processes import interrupted_everywhere
 
 import stoker
 from stoker.errors import StorageError, WriteError
+from stoker.formats.remote.block_files import BlockFiles
 from stoker.pipeline.caching import read_ahead as cache_prefetcher
 from stoker.pipeline.caching.read_ahead import BlockRequests, CachedEpoch
 from stoker.pipeline.execution.threads import OneShotEvent, WorkerThread
@@ -24,13 +25,17 @@ from stoker.pipeline.execution.threads import OneShotEvent, WorkerThread
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
+@pytest.fixture
+def files(tmp_path: Path) -> BlockFiles:
+    return block_files(tmp_path)
+
+
 def zeros(file: int, start: int, stop: int) -> bytes:
     return bytes(stop - start)
 
 
-def test_a_read_ahead_ends_after_its_end_was_interrupted(tmp_path: Path) -> None:
+def test_a_read_ahead_ends_after_its_end_was_interrupted(files: BlockFiles) -> None:
     """A lock left taken would make its thread wait for ever, and the interpreter for the thread."""
-    files = block_files(tmp_path)
 
     def make() -> tuple[Callable[[], None], Callable[[], None]]:
         read_ahead = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}, coming_bytes=0))
@@ -40,9 +45,8 @@ def test_a_read_ahead_ends_after_its_end_was_interrupted(tmp_path: Path) -> None
 
 
 def test_an_interrupted_end_of_a_pass_is_completed_by_the_next_close(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_threads: Callable[[str], list[threading.Thread]]
+    files: BlockFiles, monkeypatch: pytest.MonkeyPatch, new_threads: Callable[[str], list[threading.Thread]]
 ) -> None:
-    files = block_files(tmp_path)
     read_ahead = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}, coming_bytes=0))
     begun = CachedEpoch([read_ahead])
     begun.start()
@@ -62,9 +66,8 @@ def test_an_interrupted_end_of_a_pass_is_completed_by_the_next_close(
     begun.close()
 
 
-def test_an_unwanted_request_is_not_begun(tmp_path: Path) -> None:
+def test_an_unwanted_request_is_not_begun(files: BlockFiles) -> None:
     """Its read-ahead has dropped it, or all requests are closed."""
-    files = block_files(tmp_path)
     begun, allowed, stop = threading.Event(), threading.Event(), OneShotEvent()
     read: list[int] = []
 
@@ -93,11 +96,10 @@ def test_an_unwanted_request_is_not_begun(tmp_path: Path) -> None:
     assert read == [0, 2, 1]
 
 
-def test_a_request_that_fails_leaves_no_block_pinned(tmp_path: Path) -> None:
+def test_a_request_that_fails_leaves_no_block_pinned(files: BlockFiles) -> None:
     def fails(blocks: object) -> None:
         raise StorageError("no connection")
 
-    files = block_files(tmp_path)
     read_ahead = read_ahead_over(files, SimpleNamespace(request=fails, coming_bytes=0))
     read_ahead.run()
     with pytest.raises(StorageError, match="no connection"):
@@ -107,9 +109,8 @@ def test_a_request_that_fails_leaves_no_block_pinned(tmp_path: Path) -> None:
 
 
 def test_threads_that_could_not_be_started_are_started_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: BlockFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = block_files(tmp_path)
     requests = BlockRequests(files, zeros, 3, OneShotEvent())
     start, left = threading.Thread.start, 1
 

@@ -16,11 +16,13 @@ from stoker.errors import DatasetError, StokerError
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 
-Make = Callable[..., Path]
+
+@pytest.fixture
+def folder(make_dataset: Callable[..., Path]) -> Path:
+    return make_dataset()
 
 
-def test_flipped_bits_of_an_index_are_found(make_dataset: Make) -> None:
-    folder = make_dataset()
+def test_flipped_bits_of_an_index_are_found(folder: Path) -> None:
     path = folder / INDEX_NAME
     good = path.read_bytes()
     for bit in range(0, len(good) * 8, 29):
@@ -32,8 +34,7 @@ def test_flipped_bits_of_an_index_are_found(make_dataset: Make) -> None:
         assert "convert or index again" in str(caught.value)
 
 
-def test_cuts_of_an_index_are_found(make_dataset: Make) -> None:
-    folder = make_dataset()
+def test_cuts_of_an_index_are_found(folder: Path) -> None:
     good = (folder / INDEX_NAME).read_bytes()
     for length in range(0, len(good), 11):
         (folder / INDEX_NAME).write_bytes(good[:length])
@@ -74,8 +75,7 @@ def hostile(bomb: Bomb) -> list[bytes]:
     return [*pickles, *wrapped, *cut, *long, *(text.encode() for text in texts)]
 
 
-def test_nothing_on_disk_is_ever_unpickled(make_dataset: Make, tmp_path: Path) -> None:
-    folder = make_dataset()
+def test_nothing_on_disk_is_ever_unpickled(folder: Path, tmp_path: Path) -> None:
     payloads = hostile(Bomb(tmp_path / "bomb"))
     assert len(payloads) == 30
     manifest = (folder / MANIFEST_NAME).read_bytes()
@@ -100,11 +100,8 @@ def test_nothing_on_disk_is_ever_unpickled(make_dataset: Make, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["arrow.py_extension_type", "pandas.interval", "arrow.json"])
-def test_an_extension_type_in_an_index_is_not_unpickled(
-    make_dataset: Make, tmp_path: Path, name: str
-) -> None:
+def test_an_extension_type_in_an_index_is_not_unpickled(folder: Path, tmp_path: Path, name: str) -> None:
     """Old versions of pyarrow unpickled the metadata of such a column when they read it (CVE-2023-47248)."""
-    folder = make_dataset()
     batch = pa.ipc.open_file(folder / INDEX_NAME).get_batch(0)
     metadata = {
         "ARROW:extension:name": name,
@@ -165,8 +162,7 @@ REPORTED = {"another container"}
 HARMLESS = {"columns in another order"}
 
 
-def test_thirty_mutations_of_a_manifest_are_refused(make_dataset: Make) -> None:
-    folder = make_dataset()
+def test_thirty_mutations_of_a_manifest_are_refused(folder: Path) -> None:
     path = folder / MANIFEST_NAME
     changed = mutations(json.loads(path.read_text()))
     assert len(changed) >= 30
