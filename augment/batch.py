@@ -109,7 +109,9 @@ class MixUp(BatchTransform):
     def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
         u = uniform(derive_key(seed, epoch, _MIXUP), samples, 3)
         share = np.where(u[:, 2] < self.p, symmetric_beta(self.alpha, u), 1).astype(np.float32)
-        return MixParams(_before(len(samples)), share, np.zeros((len(samples), 4), np.int32), share)
+        return MixParams(
+            np.roll(np.arange(len(samples)), 1), share, np.zeros((len(samples), 4), np.int32), share
+        )
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,9 @@ class CutMix(BatchTransform):
         box = np.concatenate((start, stop - start), axis=1).astype(np.int32)
         label_share = 1 - np.prod(stop - start, axis=1) / np.prod(extent)
         n = len(samples)
-        return MixParams(_before(n), np.ones(n, np.float32), box, label_share.astype(np.float32))
+        return MixParams(
+            np.roll(np.arange(n), 1), np.ones(n, np.float32), box, label_share.astype(np.float32)
+        )
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,3 @@ def _float32(pixels: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     if pixels.dtype == np.uint16:
         return (pixels.astype(np.uint32) << 16).view(np.float32)
     return pixels.astype(np.float32, copy=False)
-
-
-def _before(n: int) -> npt.NDArray[np.int64]:
-    return np.roll(np.arange(n, dtype=np.int64), 1)

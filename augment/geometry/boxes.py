@@ -22,9 +22,8 @@ _FORMATS = ("XYXY", "XYWH", "CXCYWH")
 class Objects:
     """Boxes of the objects in N images, on which the decisions of a transform may depend.
 
-    Attributes:
-        boxes: (M, 4) float64 XYXY, pixels of the source after its EXIF orientation has been applied.
-        owner: (M,) int64, index in the batch of the image that each box belongs to.
+    ``boxes``, (M, 4) float64 XYXY, are in pixels of the source after its EXIF orientation has been applied;
+    ``owner``, (M,) int64, is the index in the batch of the image that each box belongs to.
     """
 
     boxes: npt.NDArray[np.float64]

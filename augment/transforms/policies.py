@@ -29,26 +29,13 @@ from .base import DRAWS, Float, Int, Transform, dirichlet
 from .color import saturation_matrix
 from .warps import inverse_rotation
 
-
-class Kind(IntEnum):
-    """Operations; the names are torchvision's."""
-
-    Identity = 0
-    ShearX = 1
-    ShearY = 2
-    TranslateX = 3
-    TranslateY = 4
-    Rotate = 5
-    Brightness = 6
-    Color = 7
-    Contrast = 8
-    Sharpness = 9
-    Posterize = 10
-    Solarize = 11
-    AutoContrast = 12
-    Equalize = 13
-    Invert = 14
-
+Kind = IntEnum(
+    "Kind",
+    "Identity ShearX ShearY TranslateX TranslateY Rotate Brightness Color Contrast Sharpness Posterize "
+    "Solarize AutoContrast Equalize Invert",
+    start=0,
+)
+"""Operations, by torchvision's names."""
 
 GEOMETRIC = frozenset({Kind.ShearX, Kind.ShearY, Kind.TranslateX, Kind.TranslateY, Kind.Rotate})
 LINEAR = frozenset({Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Invert})  # affine maps of colours

@@ -18,7 +18,6 @@ from enum import Enum
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from stoker.types import Size
 
@@ -204,7 +203,10 @@ class RandomPerspective(Transform):
         most = (self.distortion_scale * (sizes // 2)).astype(np.int64) + 1
         moved = (u[:, 1:].reshape(-1, 4, 2) * most).astype(np.int64)
         ends = np.where(_CORNERS, sizes - most + moved, moved)[..., ::-1]
-        hit = np.flatnonzero((u[:, 0] < self.p) & is_convex(ends))
+        edges = np.roll(ends, -1, axis=1) - ends
+        following = np.roll(edges, -1, axis=1)
+        turns = edges[..., 0] * following[..., 1] - edges[..., 1] * following[..., 0]
+        hit = np.flatnonzero((u[:, 0] < self.p) & np.all(turns > 0, axis=1))  # convex
         matrix = np.tile(np.eye(3), (len(u), 1, 1))
         # The map from the corners to where they move always exists, and is inverted. The map the other way
         # would not exist if a corner of the output showed a point infinitely far away.
@@ -280,14 +282,6 @@ def homography(start: Int, end: Int) -> Float:
     target = np.concatenate((end[..., 0], end[..., 1]), axis=1).astype(np.float64)
     solved = np.linalg.solve(system, target[..., None])[..., 0]
     return np.concatenate((solved, np.ones((len(solved), 1))), axis=1).reshape(-1, 3, 3)
-
-
-def is_convex(quads: Int) -> npt.NDArray[np.bool_]:
-    """Which quadrilaterals, (N, 4, 2) of (x, y), turn to the right at every corner."""
-    edges = np.roll(quads, -1, axis=1) - quads
-    following = np.roll(edges, -1, axis=1)
-    turns = edges[..., 0] * following[..., 1] - edges[..., 1] * following[..., 0]
-    return np.asarray(np.all(turns > 0, axis=1))
 
 
 def _about(linear: Float, center: Float, moved: Float) -> Float:

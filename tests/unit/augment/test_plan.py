@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.transforms import CASES, RandomUpset
 
 from stoker import augment
 from stoker.augment import (
@@ -176,3 +178,39 @@ def test_a_transform_acts_with_its_probability(transform, applied):
     n = 10_000
     share = applied(draw([CenterCrop(8), transform], [(9, 9)] * n)).mean()
     assert abs(share - 0.3) < 6 * np.sqrt(0.3 * 0.7 / n)
+
+
+def flattened(value):
+    """All values of parameters, in their order; arrays as dtype, shape and bytes."""
+    if isinstance(value, np.ndarray):
+        return [(value.dtype.str, value.shape, value.tobytes())]
+    if is_dataclass(value):
+        return [type(value), *(flattened(getattr(value, one.name)) for one in fields(value))]
+    return [flattened(one) for one in value] if isinstance(value, tuple) else [value]
+
+
+@pytest.mark.parametrize("transform", [case.transform for case in CASES], ids=repr)
+def test_divided_parameters_are_those_that_each_batch_draws(transform):
+    crop = (
+        []
+        if isinstance(transform, augment.AugMix | augment.ElasticTransform | augment.RandomErasing)
+        else [CenterCrop(32)]
+    )
+    erase = [] if isinstance(transform, augment.RandomErasing) else [augment.RandomErasing(0.5)]
+    plan = compile_image([Resize((72, 64)), RandomHorizontalFlip(), transform, *crop, *erase, Normalize()])
+    rng = np.random.default_rng(0)
+    height, width = rng.integers(50, 120, (2, 24))
+    keys = rng.permutation(1000)[:24]
+
+    def drawn(rows):
+        return plan.draw(height[rows], width[rows], keys[rows], 3, 5)
+
+    whole = drawn(slice(None))
+    assert plan.is_divisible
+    for rows in (np.arange(7), np.arange(7, 24), np.arange(1, 24, 5)):
+        assert flattened(whole.take(rows)) == flattened(drawn(rows))
+
+
+def test_what_cannot_be_divided_is_drawn_batch_by_batch():
+    assert not compile_image([CenterCrop(32), RandomUpset()]).is_divisible  # a user's step
+    assert not compile_image([CenterCrop(32)], pad_to_multiple_of=8).is_divisible

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from stoker.augment import (
     CenterCrop,
@@ -69,16 +68,6 @@ def test_every_pixel_follows_the_definition(seed):
         if matrix[2] @ (column + 0.5, row + 0.5, 1) > 0.05:
             expected = by_definition(source, matrix, column, row, fill, window)
             assert np.abs(output[row, column] - expected).max() < 0.501
-
-
-@pytest.mark.parametrize(("height", "width"), [(20, 17), (45, 70), (90, 61), (13, 200)])
-def test_along_the_axes_it_is_pillows_filter(height, width):
-    source = noise(90, 200)
-    expected = Image.fromarray(source).resize((width, height), Image.Resampling.BILINEAR)
-    output = resample(source, np.diag((200 / width, 90 / height, 1)), (height, width), BLACK)
-    # At the border Pillow leaves out what lies outside, and it computes in integers.
-    inner = (slice(2, -2), slice(2, -2))
-    assert np.abs(output.astype(int) - np.array(expected))[inner].max() <= 1
 
 
 def test_far_away_and_behind_the_horizon_everything_is_fill():

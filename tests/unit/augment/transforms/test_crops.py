@@ -111,19 +111,6 @@ def test_a_choice_uses_the_boxes_that_earlier_transforms_left():
     assert overlaps.max(axis=1)[cut].min() > 0.5 - 1e-9
 
 
-def test_a_choice_uses_the_image_as_it_is_now():
-    n = 200
-    plain, changed = state_of(n), state_of(n, (WIDTH - BOXES[:, [2, 1, 0, 3]]) * (1, 0, 1, 0) / 4, 50, 40)
-    changed.objects.in_source.boxes[:, 1::2] = plain.objects.in_source.boxes[:, 1::2] / 2
-    changed.resize(np.array([[HEIGHT], [WIDTH]]))
-    changed.mirror(np.ones(n, bool), 1)
-    for state in (plain, changed):
-        decide(RandomIoUCrop(sampler_options=(0.3, 0.5)), state)
-    np.testing.assert_array_equal(changed.size, plain.size)
-    np.testing.assert_allclose(changed.geometry.start[0], plain.geometry.start[0] / 2)
-    np.testing.assert_allclose(changed.geometry.stop[1], (WIDTH - plain.geometry.start[1]) / 4)
-
-
 def test_a_sample_has_the_same_part_in_any_batch():
     plan = compile_image([RandomIoUCrop(), Resize((32, 32))])
     n = 30
