@@ -200,10 +200,11 @@ class _Reader:
             return
         chosen = max(declared or counts, key=lambda number: (counts[number], number))
         self._table.keypoints = chosen
-        others = "categories declare" if declared else "most objects have"
+        reason = (
+            f"keypoints of another number than {'categories declare' if declared else 'most objects have'}"
+        )
         for at, number in enumerate(of_objects):
             if number not in (0, chosen):
-                reason = f"keypoints of another number than {others}"
                 self._note_row(at, reason, f"{number}, not {chosen}")
 
     def _skips(self, *, none_left: bool) -> list[Skip]:
@@ -283,7 +284,7 @@ class _Images:
     def columns(self, entries: Sequence[int]) -> dict[str, pa.Array]:
         """Columns of the images at these indexes in :attr:`names`: their ids, and the lists of LVIS."""
         numbers = [self.numbers[entry] for entry in entries]
-        id_of = {number: image_id for image_id, number in self.number_of.items()}
+        id_of = list(self.number_of)  # numbers count from 0 in the order of the ids
         ids = [id_of[number] for number in numbers]
         if all(type(one) is int for one in ids):
             columns = {"image_id": pa.array(ids, pa.int64())}
@@ -320,24 +321,22 @@ class _Categories:
         try:
             return tuple(sorted(self._by_id))
         except TypeError as error:
-            raise SourceError(
-                "some ids of categories are numbers and some are text", path=self._file
-            ) from error
+            message = "some ids of categories are numbers and some are text"
+            raise SourceError(message, path=self._file) from error
 
     def labels(self, ids: Iterable[Any]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
         """Labels of some ids, -1 for unknown ones; and the names of all classes."""
-        ordered = self.ids()
-        label_of = {category: label for label, category in enumerate(ordered)}
-        names = ((category, self._by_id[category].get("name")) for category in ordered)
-        return np.array([label_of.get(category, -1) for category in ids], np.int64), tuple(
-            printable_name(name if isinstance(name, str) else f"category {category}")
-            for category, name in names
-        )
+        label_of = {category: label for label, category in enumerate(self.ids())}
+        names = ((category, self._by_id[category].get("name")) for category in label_of)
+        classes = (name if isinstance(name, str) else f"category {category}" for category, name in names)
+        labels = np.array([label_of.get(category, -1) for category in ids], np.int64)
+        return labels, tuple(map(printable_name, classes))
 
     def keypoints(self) -> set[int]:
         """The numbers of keypoints that categories declare."""
-        names = (category.get("keypoints") for category in self._by_id.values())
-        return {len(some) for some in names if isinstance(some, list) and some}
+        return {
+            len(some) for one in self._by_id.values() if isinstance(some := one.get("keypoints"), list)
+        } - {0}
 
     def info(self, keypoints: int) -> AnnotationInfo:
         """Names, swap and skeleton of the first category with this number of keypoints."""
@@ -351,8 +350,7 @@ class _Categories:
                 except (TypeError, ValueError) as error:
                     message = f"the skeleton of category {category['id']} is wrong: {error}"
                     raise SourceError(message, path=self._file) from error
-        unnamed = tuple(range(keypoints))
-        return AnnotationInfo(tuple(map(str, unnamed)), unnamed)
+        return AnnotationInfo(tuple(map(str, range(keypoints))), tuple(range(keypoints)))
 
 
 def _is_id(value: Any) -> bool:

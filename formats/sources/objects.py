@@ -140,7 +140,11 @@ class ObjectTable:
         boxes = _view(self.box).reshape(-1, 4)[order].reshape(-1)
         columns["object_boxes"] = ListColumn.of_counts(4 * counts, boxes)
         if self.keypoints:
-            points = self._keypoints()[order].reshape(-1)
+            fits = _view(self.keypoint_sizes) == 3 * self.keypoints  # other objects get zeros
+            table = np.zeros((len(self), 3 * self.keypoints), np.float32)
+            given = np.repeat(fits, _view(self.keypoint_sizes))
+            table[fits] = _view(self.keypoint_values)[given].reshape(-1, 3 * self.keypoints)
+            points = table[order].reshape(-1)
             columns["object_keypoints"] = ListColumn.of_counts(3 * self.keypoints * counts, points)
         if self.polygon_sizes:
             columns |= self._polygons(order, counts)
@@ -150,14 +154,6 @@ class ObjectTable:
             columns["object_run_counts"] = ListColumn.of_counts(counts, of_objects.counts)
         types = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in columns}
         return {name: columns[name].to_arrow().cast(arrow_type) for name, arrow_type in sorted(types.items())}
-
-    def _keypoints(self) -> npt.NDArray[np.float32]:
-        """(M, 3K) float32, keypoints of each object; zeros for an object without K of them."""
-        sizes = _view(self.keypoint_sizes)
-        table = np.zeros((len(self), 3 * self.keypoints), np.float32)
-        fits = sizes == 3 * self.keypoints
-        table[fits] = _view(self.keypoint_values)[np.repeat(fits, sizes)].reshape(-1, 3 * self.keypoints)
-        return table
 
     def _polygons(self, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> dict[str, ListColumn]:
         of_objects = ListColumn.of_counts(_view(self.polygon_counts), _view(self.polygon_sizes))

@@ -257,12 +257,12 @@ def _area(xs: list[float], ys: list[float]) -> float:
 def read_names(folders: Iterable[SourceFolder]) -> YoloNames:
     """The names in the first of the folders that has a file of names."""
     for folder in folders:
-        for name in (*YAML_NAMES, NAMES_FILE):
+        for name in YAML_NAMES:
             if (lines := folder.lines(name)) is not None:
-                if name != NAMES_FILE:
-                    path = f"{folder.root}/{name}"
-                    return _parse_names(path, _load_yaml(path, lines))
-                return YoloNames(tuple(line.strip() for line in lines if line.strip()))
+                path = f"{folder.root}/{name}"
+                return _parse_names(path, _load_yaml(path, lines))
+        if (lines := folder.lines(NAMES_FILE)) is not None:
+            return YoloNames(tuple(line.strip() for line in lines if line.strip()))
     return YoloNames()
 
 
@@ -285,12 +285,11 @@ def read_data_file(path: str | os.PathLike[str]) -> DataFile:
     if lines is None:
         raise SourceError("there is no such file", path=name, hint="Name the data.yaml of a YOLO dataset.")
     members = _load_yaml(name, lines)
+    names = _parse_names(name, members)
     splits = {}
     for split, keys in _SPLITS.items():
-        entries = next((members[key] for key in keys if members.get(key)), None)
-        if entries is not None:
+        if entries := next((members[key] for key in keys if members.get(key)), None):
             splits[split] = _strings(name, split, [entries] if isinstance(entries, str) else entries)
-    names = _parse_names(name, members)
     if not splits:
         _fail(name, "it names no images: train, val or test")
     if not names.classes:
@@ -342,10 +341,7 @@ def _nests_deeper(text: str, most: int) -> bool:
     """Whether YAML nests more lists and mappings than ``most``; it is read up to there, without recursion."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > most:
             return True
     return False
