@@ -200,9 +200,8 @@ class _Reader:
             return
         chosen = max(declared or counts, key=lambda number: (counts[number], number))
         self._table.keypoints = chosen
-        reason = (
-            f"keypoints of another number than {'categories declare' if declared else 'most objects have'}"
-        )
+        others = "categories declare" if declared else "most objects have"
+        reason = f"keypoints of another number than {others}"
         for at, number in enumerate(of_objects):
             if number not in (0, chosen):
                 self._note_row(at, reason, f"{number}, not {chosen}")
@@ -334,9 +333,8 @@ class _Categories:
 
     def keypoints(self) -> set[int]:
         """The numbers of keypoints that categories declare."""
-        return {
-            len(some) for one in self._by_id.values() if isinstance(some := one.get("keypoints"), list)
-        } - {0}
+        listed = (category.get("keypoints") for category in self._by_id.values())
+        return {len(some) for some in listed if isinstance(some, list) and some}
 
     def info(self, keypoints: int) -> AnnotationInfo:
         """Names, swap and skeleton of the first category with this number of keypoints."""

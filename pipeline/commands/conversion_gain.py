@@ -6,6 +6,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,26 +55,44 @@ def measure_gain(
     bytes in memory.
     """
     sample = dataset.select(np.unique(np.linspace(0, len(dataset) - 1, images).astype(np.int64)))
-    with tempfile.TemporaryDirectory(prefix="stoker-gain-") as scratch:
+    transforms = [RandomResizedCrop(size), RandomHorizontalFlip(), Normalize()]
+    with tempfile.TemporaryDirectory(prefix="stoker-gain-") as scratch, ExitStack() as stack:
         datasets = {AS_THEY_ARE: sample}
         for number, (name, options) in enumerate(forms.items()):
-            datasets[name] = _converted(sample, Path(scratch) / str(number), options)
-        loaders = {name: _loader(form, size) for name, form in datasets.items()}
+            with Writer(folder := Path(scratch) / str(number), **options) as writer:
+                for position, key in enumerate(sample.keys(range(len(sample)))):
+                    writer.write(sample.read(position), key=key)
+            datasets[name] = open_dataset(folder)
+        loaders = {
+            name: stack.enter_context(
+                ImageLoader(
+                    form,
+                    batch_size=32,
+                    transforms=transforms,
+                    columns=("image",),
+                    shuffle=True,
+                    engine="native",
+                    errors=BadSamples("skip", 1.0),
+                )
+            )
+            for name, form in datasets.items()
+        }
         rates: dict[str, list[float]] = {name: [] for name in datasets}
-        try:
-            for _ in range(_ROUNDS + 1):
-                for name, loader in loaders.items():
-                    rates[name].append(_rate(loader))
-        finally:
-            for loader in loaders.values():
-                loader.close()
-        whole = int(dataset.column("length").sum())
-        share = whole / int(sample.column("length").sum())
-        sizes = {name: int(form.column("length").sum() * share) for name, form in datasets.items()}
-        most = {name: decoder_bytes(dataset if form is sample else form) for name, form in datasets.items()}
+        for _ in range(_ROUNDS + 1):
+            for name, loader in loaders.items():
+                loader.load_state_dict(loader.state_dict())  # discards the batches that are made ahead
+                began = time.perf_counter()
+                made = sum(len(batch.image) for batch in loader)
+                rates[name].append(made / (time.perf_counter() - began))
+        share = int(dataset.column("length").sum()) / int(sample.column("length").sum())
         return [
-            Gain(name, statistics.median(measured[1:]), sizes[name], most[name])
-            for name, measured in rates.items()
+            Gain(
+                name,
+                statistics.median(rates[name][1:]),
+                int(form.column("length").sum() * share),
+                decoder_bytes(dataset if form is sample else form),
+            )
+            for name, form in datasets.items()
         ]
 
 
@@ -82,29 +101,3 @@ def decoder_bytes(dataset: Dataset) -> int:
     height, width, codec = (dataset.column(name).astype(np.int64) for name in ("height", "width", "codec"))
     of_a_pixel = np.select([codec == Codec.RAW, codec == Codec.JPEG], [0, _OF_JPEG], _OF_OTHERS)
     return int((height * width * of_a_pixel).max())
-
-
-def _converted(some: Dataset, folder: Path, options: Mapping[str, Any]) -> Dataset:
-    with Writer(folder, **options) as writer:
-        for position, key in enumerate(some.keys(range(len(some)))):
-            writer.write(some.read(position), key=key)
-    return open_dataset(folder)
-
-
-def _loader(dataset: Dataset, size: int) -> ImageLoader:
-    return ImageLoader(
-        dataset,
-        batch_size=32,
-        transforms=[RandomResizedCrop(size), RandomHorizontalFlip(), Normalize()],
-        columns=("image",),
-        shuffle=True,
-        engine="native",
-        errors=BadSamples("skip", 1.0),
-    )
-
-
-def _rate(loader: ImageLoader) -> float:
-    loader.load_state_dict(loader.state_dict())  # discards the batches that are made ahead
-    began = time.perf_counter()
-    images = sum(len(batch.image) for batch in loader)
-    return images / (time.perf_counter() - began)

@@ -16,15 +16,8 @@ from ..engines.registry import choose_engine, this_machine
 from ..execution.ranks import find_process
 from .console import out, print_rows
 
-_PACKAGES = (
-    "torch",
-    "tensorflow",
-    "tensorflow-cpu",
-    "jax",
-    "nvidia-dali-cuda120",
-    "nvidia-dali-cuda130",
-    "tokenizers",
-)
+_DALI = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
+_PACKAGES = ("torch", "tensorflow", "tensorflow-cpu", "jax", *_DALI, "tokenizers")
 _FOREIGN_PACKAGE = "nvidia-dali"
 
 
@@ -93,7 +86,7 @@ def _packages() -> list[Finding]:
     if _version(_FOREIGN_PACKAGE):
         advice = f"NVIDIA does not publish this package: pip uninstall {_FOREIGN_PACKAGE}."
         findings.append(Finding(_FOREIGN_PACKAGE, "installed", advice))
-    if _version("nvidia-dali-cuda120") and _version("nvidia-dali-cuda130"):
+    if all(map(_version, _DALI)):
         findings.append(Finding("DALI", "two builds", "They exclude each other: pip uninstall one of them."))
     return findings
 

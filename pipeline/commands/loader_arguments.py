@@ -16,12 +16,8 @@ from ..options import Padded, Ragged
 def parse_sizes(text: str) -> Sizes:
     """The argument ``sizes`` of a loader."""
     words: dict[str, Sizes] = {"padded": "padded", "ragged": "ragged"}
-    if text in words:
-        return words[text]
-    if isinstance(
-        sizes := _value(text, AspectBuckets, Patches, RandomSizes),
-        (dict, AspectBuckets, Patches, RandomSizes),
-    ):
+    sizes = words.get(text) or _value(text, AspectBuckets, Patches, RandomSizes)
+    if text in words or isinstance(sizes, (dict, AspectBuckets, Patches, RandomSizes)):
         return sizes
     raise ConfigError(
         f"sizes are not understood: {text!r}",
