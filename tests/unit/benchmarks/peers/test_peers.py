@@ -1,6 +1,8 @@
 """What the loaders of a comparison share: crops, normalisation, settings and payloads."""
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -84,3 +86,8 @@ def test_payloads_are_the_bytes_of_the_dataset(make_dataset, tmp_path):
     assert [payloads.read(i) for i in range(len(payloads))] == [dataset.read(i) for i in range(len(dataset))]
     np.testing.assert_array_equal(payloads.label, dataset.labels)
     assert payloads.most_pixels == 12 * 16
+
+
+def test_stoker_is_compared_where_ray_is_not_installed():
+    program = "import sys; sys.modules['ray'] = None; from stoker.benchmarks.peers import load_peer as load"
+    subprocess.run([sys.executable, "-c", f"{program}; load('stoker')"], check=True)
