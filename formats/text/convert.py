@@ -36,9 +36,16 @@ from ..token_columns import length_column, trained_column
 from ..tokenization import Ids, Lengths, Tokenizer, tokenizer_options
 from ..worker_processes import can_fork, worker_processes
 from .chats import TemplateError, TextComposer, find_composer, trained_runs
-from .listing import LineFormat, RowColumns, SampleLines, TextListing, open_text, read_row_columns
+from .listing import (
+    LineFormat,
+    RowColumns,
+    SampleLines,
+    TextListing,
+    open_text,
+    read_row_columns,
+    spool_items,
+)
 from .options import TextArguments, TextOptions, Training
-from .spool import spool_items
 
 Paths = str | os.PathLike[str]
 

@@ -19,9 +19,8 @@ from ..conversion.writer import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import check_named, check_target, folder_lock, os_errors
 from .convert import check_fields, convert_listing
-from .listing import RowColumns, read_row_columns
+from .listing import RowColumns, TextSpool, read_row_columns
 from .options import TextArguments
-from .spool import TextSpool
 
 _LABEL = " label"  # of a sample in the spool; no field has a name with a space in front
 
