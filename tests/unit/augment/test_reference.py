@@ -10,7 +10,6 @@ from stoker.augment import (
     CenterCrop,
     RandomResizedCrop,
     Resize,
-    ToDtype,
     compile_image,
 )
 from stoker.augment.reference import execute
@@ -66,14 +65,6 @@ def test_layouts_hold_the_same_values():
     assert padded.shape == (4, 6, 4)
     np.testing.assert_array_equal(padded[..., :3], nhwc)
     assert not padded[..., 3].any()
-
-
-def test_float16_holds_shares_or_levels():
-    pixels = noise(4, 4)
-    for scale, expected in ((True, pixels / 255), (False, pixels)):
-        output = run([CenterCrop(4), ToDtype("float16", scale=scale)], pixels)
-        assert output.dtype == np.float16
-        np.testing.assert_allclose(output, expected, rtol=2e-3)
 
 
 def test_uint8_is_rounded_half_away_from_zero_and_clipped():
