@@ -1,9 +1,8 @@
-"""bfloat16 in the upper half of a float32."""
+"""bfloat16 in the upper half of a float32, and files that change under a dataset."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import stoker
 from stoker.augment import CenterCrop, reference
 from stoker.errors import DatasetError, StaleIndexError
 from stoker.formats.dataset.dataset import Dataset
-from stoker.pipeline.engines.base import open_shards, to_bfloat16
+from stoker.pipeline.engines.base import to_bfloat16
 
 
 def test_bfloat16_is_rounded_to_nearest_even() -> None:
@@ -27,27 +26,6 @@ def test_bfloat16_is_rounded_to_nearest_even() -> None:
     assert errors.max() <= 2**-8
     last_bits = expected[len(random) :] & 1
     assert not last_bits[1::2].any(), "a tie goes to the even neighbour"
-
-
-@pytest.fixture
-def shard(tmp_path: Path) -> Path:
-    path = tmp_path / "shard"
-    path.write_bytes(b"0123")
-    return path
-
-
-@pytest.mark.parametrize("mapped", [True, False])
-def test_bytes_are_read_as_they_were_written(shard: Path, mapped: bool) -> None:
-    with closing(open_shards([shard], [4], mapped=mapped)) as shards:
-        assert bytes(shards.view(0, 1, 2)) == b"12"
-
-
-@pytest.mark.parametrize("mapped", [True, False])
-def test_a_missing_file_and_one_of_another_size_are_refused(shard: Path, mapped: bool) -> None:
-    with pytest.raises(StaleIndexError, match="4 bytes and should have 5"):
-        open_shards([shard], [5], mapped=mapped)
-    with pytest.raises(DatasetError, match="No such file"):
-        open_shards([f"{shard}-gone"], [4], mapped=mapped)
 
 
 def load_text(dataset: Dataset) -> object:

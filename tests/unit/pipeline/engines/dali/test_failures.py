@@ -19,7 +19,7 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Status
 from stoker.pipeline.engines.dali.engine import BuiltPipeline, DaliEngine
-from stoker.pipeline.engines.dali.failures import engine_error, is_sticky, recover
+from stoker.pipeline.engines.dali.failures import engine_error, recover
 from stoker.pipeline.engines.dali.inputs import DaliBatch, Payloads, PipelineSpec
 from stoker.pipeline.options import DaliOptions
 
@@ -230,12 +230,13 @@ def test_a_failure_that_does_not_come_back_costs_nothing() -> None:
     assert recover(batch_of(4), RuntimeError(UNNAMED), Runs(set()), "cuda:0") == "images"
 
 
-def test_a_fault_of_cuda_is_not_tried_again() -> None:
-    runs = Runs({0}, lambda _: FAULT)
+@pytest.mark.parametrize("fault", [FAULT, "CUDA driver API error CUDA_ERROR_LAUNCH_FAILED (719)"])
+def test_a_fault_of_cuda_is_not_tried_again(fault: str) -> None:
+    runs = Runs({0}, lambda _: fault)
     with pytest.raises(EngineError, match="CUDA failed on cuda:0 and can no longer be used in this process"):
-        recover(batch_of(4), RuntimeError(FAULT), runs, "cuda:0")
+        recover(batch_of(4), RuntimeError(fault), runs, "cuda:0")
     assert runs.sizes == []
-    runs = Runs({2}, lambda _: FAULT)  # it comes while the samples are tried
+    runs = Runs({2}, lambda _: fault)  # it comes while the samples are tried
     with pytest.raises(EngineError, match="Start the process again"):
         recover(batch_of(4), RuntimeError(NAMED.format(2)), runs, "cuda:0")
 
@@ -272,12 +273,6 @@ def test_an_error_of_the_engine_is_handed_on_as_it_is() -> None:
     with pytest.raises(EngineError, match=r"^the pipeline cannot be built$") as failed:
         recover(batch_of(4), RuntimeError(UNNAMED), run, "cuda:0")
     assert isinstance(failed.value.__cause__, MemoryError)
-
-
-def test_which_faults_end_the_use_of_cuda() -> None:
-    assert is_sticky(RuntimeError(FAULT))
-    assert is_sticky(RuntimeError("CUDA driver API error CUDA_ERROR_LAUNCH_FAILED (719)"))
-    assert not is_sticky(RuntimeError("cudaErrorMemoryAllocation (2): out of memory"))
 
 
 @pytest.mark.parametrize(
