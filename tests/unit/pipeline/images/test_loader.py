@@ -5,16 +5,15 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
+from helpers.transforms import RandomUpset
 
 from stoker import ImageLoader
-from stoker.augment import GaussianBlur, RandomResizedCrop, Transform
-from stoker.augment.steps import Step
+from stoker.augment import GaussianBlur, RandomResizedCrop
 from stoker.errors import ConfigError, DatasetError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.registry import Machine
@@ -232,34 +231,16 @@ def test_a_loader_is_not_pickled(load: Callable[..., ImageLoader]) -> None:
         pickle.dumps(load())
 
 
-@dataclass(frozen=True)
-class Scratch(Step):
-    """A step that no engine but the reference executes."""
-
-    def apply(self, i: int, pixels: Any) -> Any:
-        return pixels[::-1]
-
-
-@dataclass(frozen=True)
-class Scratched(Transform):
-    """Adds the step."""
-
-    draws: ClassVar[int] = 0
-
-    def params(self, state: Any, u: Any) -> None:
-        state.add_steps(Scratch(np.ones(len(u), bool)))
-
-
-SCRATCHED: list[Any] = [RandomResizedCrop(8), Scratched(), GaussianBlur(3)]
+UPSET: list[Any] = [RandomResizedCrop(8), RandomUpset(1), GaussianBlur(3)]
 
 
 def test_a_custom_step_before_another_step_is_a_warning_that_names_it(
     load: Callable[..., ImageLoader],
 ) -> None:
     with pytest.warns(
-        UserWarning, match=r"'reference' runs all .* step Scratch before another .* a function of"
+        UserWarning, match=r"'reference' runs all .* step Upset before another .* a function of"
     ) as caught:
-        loader = load(transforms=SCRATCHED, columns=("image",))
+        loader = load(transforms=UPSET, columns=("image",))
     assert loader.engine == "reference"
     assert len(caught) == 1
     with warnings.catch_warnings():
@@ -272,15 +253,15 @@ def test_a_custom_step_at_the_end_and_a_slow_engine_that_is_asked_for_warn_of_no
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        load(transforms=SCRATCHED, engine="reference")
-        assert load(transforms=SCRATCHED[:2]).engine == "native"
+        load(transforms=UPSET, engine="reference")
+        assert load(transforms=UPSET[:2]).engine == "native"
 
 
 @pytest.mark.filterwarnings("ignore:the slow engine")
 def test_the_statistics_name_the_engine_and_the_step(load: Callable[..., ImageLoader]) -> None:
     for engine in ("auto", "reference"):
-        stats = load(transforms=SCRATCHED, engine=engine).stats()
-        assert (stats.engine, stats.slow_steps) == ("reference", ("Scratch",))
-    stats = load(transforms=SCRATCHED[:2]).stats()
-    assert (stats.engine, stats.slow_steps, stats.custom_steps) == ("native", (), ("Scratch",))
+        stats = load(transforms=UPSET, engine=engine).stats()
+        assert (stats.engine, stats.slow_steps) == ("reference", ("Upset",))
+    stats = load(transforms=UPSET[:2]).stats()
+    assert (stats.engine, stats.slow_steps, stats.custom_steps) == ("native", (), ("Upset",))
     assert (load().stats().engine, load().stats().slow_steps) == ("native", ())
