@@ -17,13 +17,7 @@ from stoker.arguments import whole_number
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess, PerProcess
 
-from .execution.passes import (
-    EpochIterator,
-    FirstSteps,
-    Prefetcher,
-    Progress,
-    following_producers,
-)
+from .execution.passes import EpochIterator, FirstSteps, Prefetcher, Progress, following_producers
 from .execution.pipeline import ColumnSpec, Pipeline, Producer
 from .execution.ranks import Process, check_ranks
 from .execution.state import EpochParts, State
