@@ -2,8 +2,8 @@
 
 Transforms are frozen descriptions, named and parametrised as in torchvision.transforms.v2 (compared with
 0.29). ``compile_image`` turns a list of them into a plan, which decides the parameters of each batch, and
-engines execute these. A new transform is a class in the file of its subject, and its name stands here, where
-recipes find it. Every name is loaded when it is first used.
+engines execute these. A new transform is a class in the file of its subject, and its name stands here twice,
+for type checkers and for recipes. Every name is loaded when it is first used.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Steps: operations on pixels that an engine executes one after the other, and what each does to an image.
 
-A step takes and returns (H, W, 3) uint8 RGB; an engine executes it on the finished image, after all geometry
-and before the rest of the colours. A step belongs to a batch of N samples: its arrays have one row for each
-sample, and ``where`` says which samples it changes. Numbers and tuples hold for all samples. The order of the
-steps and their classes follow from the list of transforms alone, so that an engine can prepare for them.
+A step takes and returns (H, W, 3) uint8 RGB; an engine executes it on the image in its final size, after all
+geometry, and after the maps of colours that stand before it in the list. A step belongs to a batch of N
+samples: its arrays have one row for each sample, and ``where`` says which samples it changes. Numbers and
+tuples hold for all samples. The order of the steps and their classes follow from the list of transforms
+alone, so that an engine can prepare for them.
 
 ``docs/common-changes.md`` says how to add a step. If an engine lacks a step of the list, ``engine="auto"``
 takes another engine. The reference engine executes every step.

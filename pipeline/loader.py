@@ -82,11 +82,11 @@ class Loader:
         self._pass: weakref.ref[EpochIterator] | None = None
         self._progress: Progress | None = None
         self._ahead: Prefetcher | None = None  # makes the pass of self.position
-        self._worker: WorkerThread | None = None  # one at a time: two would mix their batches
+        self._thread: WorkerThread | None = None  # one at a time: two would mix their batches
         self._workers: Workers | None = None
         self._closed = self._warned_of_empty_batch = False
         self._owner = OwnerProcess()
-        # Held to begin, move or end a pass, since two threads would take each other's worker.
+        # Held to begin, move or end a pass, since two threads would take each other's thread.
         self._lock = PerProcess(threading.RLock)
         self._lock.get()
         self._use(make(source))
@@ -180,12 +180,12 @@ class Loader:
 
     def _make_batches(self, steps: Any, epoch: int) -> Prefetcher:
         """Start a thread that makes the batches of these steps and of the following epochs."""
-        self._end_worker()
+        self._end_thread()
         producers = following_producers(self.producer(steps, epoch), weakref.ref(self), epoch)
         depth = self._prefetch + (self._workers.in_flight if self._workers else 0)
         batches = Prefetcher(producers, depth, self._totals)
-        self._worker = batches.worker  # first: an interrupt may come during the start
-        self._worker.start()
+        self._thread = batches.worker  # first: an interrupt may come during the start
+        self._thread.start()
         return batches
 
     def __len__(self) -> int:
@@ -322,7 +322,7 @@ class Loader:
             self._end_pass()
             self._forget_ahead()
             if resumed.pipeline is not self.pipeline:
-                self._end_worker()
+                self._end_thread()
                 self.pipeline.close()
                 self.dataset_argument = resumed.dataset_argument
                 self.arguments |= resumed.options
@@ -369,7 +369,7 @@ class Loader:
         running = self._pass() if self._pass else None
         with running.paused() if running else nullcontext(), self._lock.get():
             self._forget_ahead()
-            self._end_worker()
+            self._end_thread()
             first, epoch, position = self._first_batch(from_step)
             point = self.pipeline.point(epoch, position, self._parts.of(epoch))
             self._exclude(exclusions.after(point, positions))
@@ -526,7 +526,7 @@ class Loader:
         with self._lock.get():
             self._end_pass()
             self._forget_ahead()
-            self._end_worker()
+            self._end_thread()
             self._closed = True
             if self._owner.is_current():
                 self.pipeline.close()
@@ -561,11 +561,11 @@ class Loader:
             running.end()
         self._pass = None
 
-    def _end_worker(self) -> None:
+    def _end_thread(self) -> None:
         """End the worker of a pass that was dropped, or whose end was interrupted."""
-        if self._worker is not None:
-            self._worker.end()
-            self._worker = None
+        if self._thread is not None:
+            self._thread.end()
+            self._thread = None
 
     def _keep(self, batches: Prefetcher, complete: Progress) -> None:
         """Keep the prefetcher of a complete pass if it makes the next pass already."""

@@ -171,7 +171,8 @@ class Transform(Description):
       images, or one for each with a leading axis N. The maps of all transforms are composed, and clipped
       once at the end. ``grey_share[i]`` times image i's mean grey is added to each channel.
     - ``add_steps(step)`` adds a pixel operation of :mod:`stoker.augment.steps`, for what no map expresses.
-    - ``erase(origin, size)`` overwrites a box at the end.
+    - ``erase(origin, size)`` overwrites a box at the end; ``fix_size(name)`` keeps the size from here on, as
+      boxes of steps refer to the output.
     - ``take(rows)`` and ``put(rows, taken)`` apply other transforms to some of the images.
 
     Attributes:

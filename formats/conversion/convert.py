@@ -72,7 +72,8 @@ def convert(
 
     The same source and options give the same bytes, whatever ``num_threads``. If the conversion is
     killed or the disk fills up, the same call resumes it and ends with the same bytes, too. Once it has
-    ended, the same call recognises the dataset and does nothing.
+    ended, the same call recognises the dataset and does nothing; a dataset of objects is refused instead,
+    since it does not tell which annotations it was made of.
     ``target`` becomes a dataset (with splits: ``target/train``, ``target/val``, ``target/test``) at the very
     end of the conversion, and not before.
 
@@ -80,7 +81,7 @@ def convert(
         source: A folder with one folder for each class, a list of path and label, or another source that
             ``stoker convert --help`` describes. It may be at a URL that fsspec knows, such as
             ``s3://bucket/photos``. Or a dataset in Python, such as one of PyTorch, torchvision or Hugging
-            Face, or an iterable, whose conversion does not resume. Its items are dicts of the arguments of
+            Face, or an iterable; none of these conversions resumes. Its items are dicts of the arguments of
             :meth:`stoker.Writer.write`, pairs of an image and its label, images, or paths.
         target: Folder to write; made if missing. It may be such a URL, too.
         container: Container of the shards: ``tfrecord`` or ``lmdb``.

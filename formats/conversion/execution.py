@@ -78,7 +78,7 @@ def execute(
         state.enter(overwrite=overwrite)
         missing = [number for number, result in enumerate(state.results()) if result is None]
         counter = ProgressCounter(plan, missing, report)
-        with state.removed_with_source():
+        with state.discarded_on_bad_source():
             make(plan, state.maker(), missing, counter, num_threads)
         counter.show("publishing")
         results = [result for result in state.results() if result is not None]

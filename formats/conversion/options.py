@@ -1,8 +1,8 @@
-"""The options of a conversion: the arguments, each declared once, and their resolved form.
+"""The options of a conversion: the arguments in groups, and their resolved form.
 
 The command line, the checks of :func:`stoker.convert` and the reference page read the declarations. Plans
 and encoders use the resolved form, :class:`ConvertOptions`, and manifests record it.
-``formats/changes/append.py`` lists what an append takes from this record.
+``formats/changes/append.py`` takes from this record what appended samples must share with the dataset.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ class ShardOptions:
     most_records: ClassVar[int] = _MOST
     """About the largest number of records in a shard of ``shard_bytes``; it bounds the memory of writing."""
     omitted: ClassVar[frozenset[str]] = frozenset()
-    """Options that manifests record only if they are used, as older datasets lack them. New options join."""
+    """Options, all newer ones, that manifests record only if they are used, as older datasets lack them."""
 
     def __post_init__(self) -> None:
         if [self.shard_bytes > 0, self.shard_records > 0, self.shards > 0].count(True) != 1:

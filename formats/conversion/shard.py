@@ -1,6 +1,6 @@
 """One shard and its part of the index while they are written, and how they become finished files.
 
-Runners write the shards of a plan with it, and :class:`stoker.Writer` shards of the samples that it is given.
+``execution.py`` writes the shards of a plan with it, and :class:`stoker.Writer` those of given samples.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Cancelled(Exception):  # noqa: N818 - no error: another shard failed, or t
 
 @dataclass(frozen=True)
 class ShardContext:
-    """Resources that a runner shares among the shards that it writes."""
+    """Resources that the shards written by one process share."""
 
     pool: ThreadPoolExecutor | None = None  # Threads that read and encode; None for the calling thread
     ahead: int = 4  # Chunks of about a megabyte that the pool encodes before they are written
@@ -170,7 +170,7 @@ class ShardContext:
 def write_shard(
     state: Path, plan: ConversionPlan, number: int, context: ShardContext | None = None
 ) -> ShardResult:
-    """Write shard ``number`` of a plan into the unfinished conversion ``state``, or find that it is finished.
+    """Write shard ``number`` of a plan into the folder of an unfinished conversion, if it is not there.
 
     Without a context the calling thread does all the work.
 

@@ -5,7 +5,7 @@
 - ``plan.json``, the fingerprint of the plan, without which this is another conversion;
 - ``attempt-*``, a folder for each shard that is being written;
 - for each finished shard its files, ``NNNNN.arrow`` (its part of the index) and, written last, ``NNNNN.json``
-  (its result): a shard with a result is finished, and another one is made again;
+  (its result): a shard with a result is finished, and each shard without one is made again;
 - while datasets are published, files that wait for their renaming, ``SPLIT.retired.json`` (the manifest of a
   dataset that is being replaced) and ``SPLIT.published`` (the digest of the manifest to come).
 
@@ -66,7 +66,7 @@ class Unfinished:
             remove(trash)
 
     def enter(self, *, overwrite: bool, appends: bool = False) -> None:
-        """Start the conversion, or resume it if it was interrupted; files of a killed writer are removed."""
+        """Start the conversion, or resume it if it was interrupted; remove what a killed writer left."""
         # ``overwrite`` replaces a dataset or another unfinished conversion, and ``appends`` keeps the
         # dataset.
         unfinished = self.fingerprint()
@@ -84,7 +84,7 @@ class Unfinished:
             self._remove_plan()  # no later call may resume it once a part of it is gone
         self._remove_half_published()
         if not appends:  # else the files of the dataset stay
-            self._make_room(overwrite=overwrite, remains=was_writer)
+            self._make_room(overwrite=overwrite, writer_was_killed=was_writer)
         self.discard()
         self._start(json.dumps({"fingerprint": self.plan.fingerprint}).encode())
 
@@ -114,15 +114,15 @@ class Unfinished:
         write_durably(self.folder / _PLAN, plan)
         sync_folder(self.target)
 
-    def _make_room(self, *, overwrite: bool, remains: bool) -> None:
-        """Remove files of a killed writer if ``remains`` is set; refuse others unless ``overwrite`` is."""
+    def _make_room(self, *, overwrite: bool, writer_was_killed: bool) -> None:
+        """Remove what a killed writer left; refuse other files unless ``overwrite`` is set."""
         for folder in self._folders().values():
             if (folder / MANIFEST_NAME).exists():
                 if overwrite:
-                    continue  # it stays until all new shards are finished
+                    continue  # it stays until all new shards are finished; at a URL it goes first
                 raise DatasetError("there is a dataset already", path=folder, hint=REPLACE)
             for file in _published_files(folder, self._container):
-                if remains:
+                if writer_was_killed:
                     remove(file)
                 elif not overwrite:  # other programs use these names, too
                     raise DatasetError(
@@ -134,7 +134,7 @@ class Unfinished:
         return partial(write_shard, self.folder.absolute())
 
     def keep(self, number: int) -> None:
-        """Keep the files of a finished shard of a writer."""
+        """Keep the files of a finished shard of a writer: here they lie in their place already."""
 
     def results(self) -> list[ShardResult | None]:
         """The result of each shard; None for one that is not finished."""
@@ -142,7 +142,7 @@ class Unfinished:
         return [finished_shard(self.folder, number, self._container) for number in numbers]
 
     @contextmanager
-    def removed_with_source(self) -> Iterator[None]:
+    def discarded_on_bad_source(self) -> Iterator[None]:
         """A block that removes the conversion on an error of the source, which ends it for good."""
         try:
             yield

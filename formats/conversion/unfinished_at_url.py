@@ -83,7 +83,7 @@ class UnfinishedAtUrl(Unfinished):
                 if name.endswith(ending) and dataset.status(MANIFEST_NAME) is None:
                     _remove_dataset(dataset, state.read(name))
 
-    def _make_room(self, *, overwrite: bool, remains: bool) -> None:
+    def _make_room(self, *, overwrite: bool, writer_was_killed: bool) -> None:
         """Remove the dataset that is replaced. Its manifest goes first, and names its files in the state."""
         for split in self.plan.splits:
             dataset = self._store.child(split)

@@ -324,7 +324,7 @@ class ImagePipeline(Pipeline):
 def started_batches(
     pipeline: ImagePipeline, config: ImageLoaderConfig, steps: Schedule, epoch: int, stages: StageTimes
 ) -> Iterator[Started]:
-    """Start the batches of these steps, one after the other. A reader of this function knows every stage."""
+    """Start the batches of these steps, one after the other; ``BatchAssembler`` completes them."""
     engine, remote, distance = pipeline.engine, pipeline.cached, pipeline.setup.reading.read_ahead
     draw_epoch, cached = config.draw_epoch(epoch), None
     # The samples of each batch: the draws of this rank's steps, in the size that each step has.

@@ -197,7 +197,7 @@ class ImageLoader(Loader):
         threads = optional_number("num_threads", num_threads, 1)
         process, totals = find_process(shared_by), StatsTotals()
 
-        def pipeline(source: SampleSource) -> ImagePipeline:
+        def make_pipeline(source: SampleSource) -> ImagePipeline:
             plan = make_size_plan(sizes, batch_size, seeds.order)
             config = make_config(
                 source,
@@ -231,7 +231,7 @@ class ImageLoader(Loader):
             return ImagePipeline(config, setup, last_batch, totals)
 
         super().__init__(
-            pipeline,
+            make_pipeline,
             open_source(dataset, "image", reads.cache),
             arguments,
             process=process,

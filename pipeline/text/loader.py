@@ -180,7 +180,8 @@ class TextLoader(Loader):
         pinned = isinstance(device, str) and device == "pinned"
         wanted = "cpu" if pinned else device_name(device)
 
-        def pipeline(source: SampleSource, buckets: Any = buckets) -> TextPipeline:
+        # A state of an earlier release may name other buckets.
+        def make_pipeline(source: SampleSource, buckets: Any = buckets) -> TextPipeline:
             padding = buckets if isinstance(buckets, Buckets) else Buckets(buckets)
             packing = pack if isinstance(pack, (Packing, Streams)) else Packing(pack) if pack else None
             limit = max_length if isinstance(max_length, MaxLength) else MaxLength(max_length, "error")
@@ -227,7 +228,7 @@ class TextLoader(Loader):
             return TextPipeline(config, process, adapters.load(framework, placement), totals)
 
         super().__init__(
-            pipeline,
+            make_pipeline,
             open_source(dataset, "text", reads.cache),
             arguments,
             process=process,

@@ -115,9 +115,13 @@ class TextPlanner:
         self.order = order
         self.takes_all = _takes_all(order, len(lengths))
         self._draws = without_interleaving(order) if batching.shuffle else order
-        self._read = limited_lengths(lengths, batching, special_tokens, are_planned=planned_lengths is None)
-        self._lengths = self._read if planned_lengths is None else planned_lengths(self._read)
-        self._capacity = row_capacity(batching, self._lengths.shape[1])
+        self._read_lengths = limited_lengths(
+            lengths, batching, special_tokens, are_planned=planned_lengths is None
+        )
+        self._planned_lengths = (
+            self._read_lengths if planned_lengths is None else planned_lengths(self._read_lengths)
+        )
+        self._capacity = row_capacity(batching, self._planned_lengths.shape[1])
         self._world_size = world_size
         self._drawn: EpochCache[int, Int64] = EpochCache()
         self._epochs: EpochCache[int, TextEpoch] = EpochCache()
@@ -147,7 +151,7 @@ class TextPlanner:
         if batching.boundaries is not None:
             return length_table(batching.boundaries)
         number = batching.buckets if isinstance(batching.buckets, int) else FEW_BUCKETS
-        method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
+        method: Any = "optimal" if self._planned_lengths.shape[1] <= 2 else "tokens"
         lengths = flat_lengths(self._usual_lengths())
         buckets = bucket_boundaries(lengths, number, method, pad_to_multiple_of=batching.pad_to_multiple_of)
         return length_table(buckets.boundaries)
@@ -155,7 +159,11 @@ class TextPlanner:
     @property
     def splits(self) -> bool:
         """Whether a k-d split makes the batches, the default for several fields with separate padding."""
-        return self.batching.is_auto and self._read is self._lengths and self._lengths.shape[1] > 1
+        return (
+            self.batching.is_auto
+            and self._read_lengths is self._planned_lengths
+            and self._planned_lengths.shape[1] > 1
+        )
 
     @cached_property
     def max_sequences(self) -> int:
@@ -169,7 +177,7 @@ class TextPlanner:
     @property
     def planned_fields(self) -> int:
         """Number of the lengths of each sample by which batches are planned."""
-        return int(self._lengths.shape[1])
+        return int(self._planned_lengths.shape[1])
 
     @property
     def depends_on_ranks(self) -> bool:
@@ -191,7 +199,7 @@ class TextPlanner:
         """Upper bound of the steps of an epoch: each takes at least one draw, or a slice of a split one."""
         slices = 1
         if self.batching.too_long == "split":
-            slices = -(-int(self._read.max()) // (1 if self._capacity is None else self._capacity[0]))
+            slices = -(-int(self._read_lengths.max()) // (1 if self._capacity is None else self._capacity[0]))
         return self.order.n * slices
 
     @cached_property
@@ -217,10 +225,10 @@ class TextPlanner:
 
     def _make_epoch(self, epoch: int) -> TextEpoch:
         drawn = None if self.takes_all else self._drawn_in(epoch)
-        lengths = self._lengths if drawn is None else self._lengths[drawn]
+        lengths = self._planned_lengths if drawn is None else self._planned_lengths[drawn]
         read, planned = lengths, None
-        if self._read is not self._lengths:
-            read, planned = self._read if drawn is None else self._read[drawn], lengths
+        if self._read_lengths is not self._planned_lengths:
+            read, planned = self._read_lengths if drawn is None else self._read_lengths[drawn], lengths
         if self.batching.pack is None:
             return TextEpoch(self._sampler(lengths, self.batching.balance), read, drawn, None, planned)
         packing = self._pack(lengths, epoch)
@@ -258,10 +266,12 @@ class TextPlanner:
     def _usual_lengths(self) -> Int64:
         """(M, D), lengths of epoch 0, plus one row with the largest lengths of the dataset."""
         order = self.order.order if isinstance(self.order, Stream) else self.order
-        if _takes_all(order, len(self._lengths)):
-            return self._lengths
+        if _takes_all(order, len(self._planned_lengths)):
+            return self._planned_lengths
         drawn = self._drawn_in(0) if order is self.order else drawn_positions(without_interleaving(order), 0)
-        return np.concatenate([self._lengths[drawn], self._lengths.max(axis=0, keepdims=True)])
+        return np.concatenate(
+            [self._planned_lengths[drawn], self._planned_lengths.max(axis=0, keepdims=True)]
+        )
 
 
 def _takes_all(order: Order, samples: int) -> bool:

@@ -144,7 +144,7 @@ class StreamPlanner(TextPlanner):
     @property
     def most_steps(self) -> int:
         """Upper bound of the steps of an epoch."""
-        return int(self.order.n * max(int(self._lengths.max()), 1))
+        return int(self.order.n * max(int(self._planned_lengths.max()), 1))
 
     def _rows(self, world_size: int) -> int:
         assert self.batching.batch_size is not None, "checked by BatchingConfig"
@@ -171,7 +171,7 @@ class StreamPlanner(TextPlanner):
     def _make_streams(self, key: tuple[int, History]) -> StreamEpoch:
         epoch, history = key
         drawn = drawn_positions(self.order, epoch)
-        lengths = self._lengths[drawn, 0].astype(np.int64)
+        lengths = self._planned_lengths[drawn, 0].astype(np.int64)
         pieces, done = Pieces(np.arange(len(drawn)), np.zeros(len(drawn), np.int64), lengths), 0
         worlds = [*history, (self._world_size, 0)]
         streams = TokenStreams(pieces, self._rows(worlds[0][0]), self.batching.stream or 0)

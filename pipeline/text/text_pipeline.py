@@ -289,7 +289,7 @@ class _Start(NamedTuple):
 def started_batches(
     pipeline: TextPipeline, steps: PlannedSteps, remote: CachedText | None, totals: StatsTotals
 ) -> Iterator[Started]:
-    """Start the batches of these steps, small ones together. A reader of this function knows every stage."""
+    """Start the batches of these steps, small ones together; ``TextPipeline.complete`` ends them."""
     config, cached, step = pipeline.config, None, 0
     # The draws of the epoch, and how they form batches of similar lengths or packed rows.
     epoch = config.planner.epoch_of(steps.plan)

@@ -1,4 +1,4 @@
-"""A function with the signature of :class:`stoker.augment.steps.Compiled`, without a compiler."""
+"""The tables of all transforms and steps that the tests of engines run over, and a compiled step."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_an_interrupted_close_is_completed_by_the_next(
             loader.close()
 
         def check() -> None:
-            worker = loader._worker  # from outside, a thread that has not begun looks as if it ran
+            worker = loader._thread  # from outside, a thread that has not begun looks as if it ran
             loader.close()
             assert worker is None or worker._ended.is_set() or not worker._has_begun
             assert loader.pipeline.engine._python._shutdown  # type: ignore[attr-defined]  # of the native engine
