@@ -87,13 +87,19 @@ def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[list[
     chat = document.get(fields[0])
     if not isinstance(chat, list) or not chat or not all(isinstance(message, dict) for message in chat):
         raise SkippedError(f"no messages in {fields[0]!r}", "")
-    # Tables store null for a field that other messages have.
-    messages = [{name: value for name, value in message.items() if value is not None} for message in chat]
+    messages = _without_nulls(chat)
     if any(not isinstance(message.get("role"), str) for message in messages):
         raise SkippedError(f"a message without a role in {fields[0]!r}", "")
     if not is_unicode(json.dumps(messages, ensure_ascii=False)):
         raise SkippedError("not Unicode", "half of a surrogate pair")
     return (messages,)
+
+
+def _without_nulls(value: Any) -> Any:
+    """A value without the keys whose value is null: tables store them for keys that other rows have."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 _JSON_LINES = (".jsonl", ".ndjson", ".parquet")  # the columns of Parquet are read as JSON Lines

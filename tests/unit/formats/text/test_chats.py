@@ -190,3 +190,31 @@ def test_chats_that_cannot_be_trained_are_skipped_and_counted_by_reason(tmp_path
         "a message without a role in 'm'": 1,
         "refused by the chat template": 1,
     }
+
+
+def show(folder: Path) -> list[str]:
+    """The texts of a dataset of bytes."""
+    loader = stoker.TextLoader(folder, batch_size=1, buckets=None)
+    return [bytes(ids).decode() for batch in loader for ids in batch.input_ids.tolist()]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "datasets"])
+def test_keys_that_other_rows_have_are_not_rendered(tmp_path: Path, form: str) -> None:
+    # A table gives each call the keys of all others, at any depth, with null as their value.
+    calls = [{"path": {"dir": "/"}}, {"lines": [{"from": 1}, {"to": 2}]}, {"values": [1, None]}]
+    rows = [
+        {"m": [{"role": "user", "calls": [call]}, {"role": "assistant", "content": "a"}]} for call in calls
+    ]
+    template = tmp_path / "calls.jinja"
+    template.write_text("{% for m in messages %}{{ m.calls | tojson if m.calls else m.content }}{% endfor %}")
+    source: Any = tmp_path / f"t.{form}"
+    if form == "jsonl":
+        source.write_text("\n".join(map(json.dumps, rows)))
+    elif form == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), source)
+    else:
+        source = pytest.importorskip("datasets").Dataset.from_list(rows)
+    convert_text(
+        source, tmp_path / "d", tokenizer="bytes", messages="m", chat_template=template, train_on="all"
+    )
+    assert show(tmp_path / "d") == [json.dumps([call]) + "a" for call in calls]
