@@ -42,7 +42,7 @@ from ..files import check_named, file_digest
 from ..remote.store import Store
 from ..sources.columns import typed_column
 from ..sources.listing import Skip, no_images_error
-from ..sources.objects import BadObjectError, ObjectTable, checked_box
+from ..sources.objects import BadObjectError, ObjectTable, check_shares, checked_box
 from ..threads import thread_map
 from .class_names import ClassNames, Contradiction, check_class, label_type_error
 
@@ -398,6 +398,7 @@ def _clipped(
     box: tuple[float, float, float, float], height: int, width: int
 ) -> tuple[float, float, float, float]:
     """Return a box in shares of the image's size as one in pixels, without the parts outside the image."""
+    check_shares([side for side in box if side > 1], most=1.1)  # as the API itself, in box_list_ops
     left, top, right, bottom = checked_box(box[0] * width, box[1] * height, box[2] * width, box[3] * height)
     inside = max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height))
     if not (inside[0] < inside[2] and inside[1] < inside[3]):

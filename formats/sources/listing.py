@@ -234,9 +234,11 @@ def name_reasons(skipped: Sequence[Skip]) -> str:
     counts = Counter(skip.reason for skip in skipped)
     reasons = []
     for reason, count in counts.most_common():
-        messages = {skip.message for skip in skipped if skip.reason == reason}
-        # With its detail if all of its files have the same.
-        reasons.append(f"{count:,} x {messages.pop() if len(messages) == 1 else reason}")
+        # With the detail of the first file, which an example shows if others have another one.
+        details = {skip.detail: None for skip in skipped if skip.reason == reason and skip.detail}
+        first = next(iter(details), "")
+        shown = f" ({first})" if len(details) > 1 else f": {first}" if first else ""
+        reasons.append(f"{count:,} x {reason}{shown}")
     keys = [skip.key for skip in skipped if skip.key and skip.reason == counts.most_common(1)[0][0]]
     such_as = f", such as {', '.join(keys[:_NAMED])}" if keys else ""
     return f"{', '.join(reasons)}{such_as}"

@@ -44,6 +44,15 @@ def numbers(values: Any) -> TypeGuard[list[float]]:
         return False
 
 
+def check_shares(values: Sequence[float], remark: str = "", *, most: float = 1.01) -> None:
+    """Raise an error for coordinates that are not shares of an image's width and height, such as pixels."""
+    # Up to 0.01 is rounding, as in Ultralytics 8.3 (data/utils.py, verify_image_label).
+    wrong = [value for value in values if not -0.01 <= value <= most]
+    if wrong:
+        detail = f"{wrong[0]:g} is not between 0 and 1{remark}"
+        raise BadObjectError("coordinates that are not shares of the image", detail)
+
+
 def checked_box(left: float, top: float, right: float, bottom: float) -> Box:
     """The box, if its coordinates are in range and it has an area."""
     box = (left, top, right, bottom)
@@ -179,6 +188,7 @@ class AnnotatedImages:
 
     file: str  # Name of what holds the annotations, for messages
     name: str  # Name of an object in messages, where ``{}`` stands for its id
+    relative: bool = False  # Whether boxes are shares of an image's width and height
     number_of: dict[str, int] = field(default_factory=dict)  # Number of each image, by its path
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)  # Stated height and width, by number
     label_of: dict[str, int] = field(default_factory=dict)  # Number of each class, by name
@@ -207,6 +217,8 @@ class AnnotatedImages:
         image = self.image(path)
         try:
             corners = checked_box(*box)
+            if self.relative:
+                check_shares(corners)
         except BadObjectError as error:
             reason, detail = error.args
             self.skip(path, reason, f"{where or self.name.replace('{}', str(id), 1)}: {detail}")
@@ -214,12 +226,9 @@ class AnnotatedImages:
         number = self.label_of.setdefault(label, len(self.label_of))
         self.table.add(image, corners, number, id, **columns)
 
-    def listing(
-        self, root: str, *, follow_links: bool, relative: bool = False, hint: str | None = None
-    ) -> Listing:
+    def listing(self, root: str, *, follow_links: bool, hint: str | None = None) -> Listing:
         """The listing of the images that exist in the folder or URL ``root``; classes are sorted."""
-        # ``relative`` boxes are shares of an image's width and height. ``hint`` is for a source without
-        # images.
+        # ``hint`` is for a source without images.
         paths = list(self.number_of)
         named, missing = find_files(root, paths, follow_links=follow_links)
         if not len(named.files):
@@ -238,7 +247,7 @@ class AnnotatedImages:
             labels=None,
             classes=names,
             skipped=tuple(sorted([*self.skipped, *missing])),
-            objects=self.table.listed(rows, sizes, self.name, relative=relative),
+            objects=self.table.listed(rows, sizes, self.name, relative=self.relative),
         )
 
 

@@ -63,7 +63,7 @@ def list_open_images(source: Source) -> Listing:
     # The masks of a CSV of segmentations are in the folder ``instances``. An image is ``ID.jpg`` in the
     # folder of images, by default the folder of the CSV. Classes are in sorted order of their names.
     name = os.fspath(source.path).rpartition("/")[2]
-    images = AnnotatedImages(name, f"line {{}} of {name}")
+    images = AnnotatedImages(name, f"line {{}} of {name}", relative=True)
     names = _descriptions(source.open(source.folder_of_file))
     root, instances = resolve(source.options.images or source.folder_of_file), source.options.instances
     follow_links = source.options.follow_links
@@ -78,7 +78,7 @@ def list_open_images(source: Source) -> Listing:
         except (csv.Error, UnicodeDecodeError) as error:
             raise SourceError(f"the CSV cannot be read: {error}", path=source.path) from error
     hint = "Name the folder of the images with images."
-    return images.listing(root, follow_links=follow_links, relative=True, hint=hint)
+    return images.listing(root, follow_links=follow_links, hint=hint)
 
 
 def _descriptions(folder: SourceFolder) -> dict[str, str]:

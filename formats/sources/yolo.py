@@ -32,7 +32,7 @@ from ..files import printable_name
 from .detection import YAML_NAMES, is_data_file, label_files, yolo_folders
 from .image_files import find_files
 from .listing import ListedFiles, Listing, Skip, no_images_error
-from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, checked_box, numbers
+from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, check_shares, checked_box
 from .source import NAMES_FILE, Source, SourceFolder, open_folder, split_at_folder
 
 _IMAGES, _LABELS = "images", "labels"
@@ -226,13 +226,19 @@ class _Reader:
         if not (label.is_integer() and 0 <= label < (len(self._names.classes) or _MOST_CLASSES)):
             raise BadObjectError("object of an unknown category", f"{label:g}")
         self.highest = max(self.highest, int(label))
-        if len(values) == 4 or (self._names.keypoints and len(values) == 4 + self._names.numbers):
+        names = self._names
+        needed = 4 + names.numbers
+        if names.keypoints and len(values) not in (4, needed):
+            shape = f"kpt_shape [{names.keypoints}, {names.numbers // names.keypoints}]"
+            detail = f"{1 + len(values)} numbers, and with {shape} a line has {1 + needed}"
+            raise BadObjectError("line that is no object", detail)
+        if len(values) == 4 or names.keypoints:
+            check_shares(values[:4])
             x, y, width, height = values[:4]
             box = checked_box(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
             self.table.add(image, box, int(label), index, keypoints=self._keypoints(values[4:]))
         elif len(values) >= 6 and len(values) % 2 == 0:
-            if not numbers(values):  # min() and max() of the vertices would hide a NaN
-                raise BadObjectError("object without a box", "vertices that are not numbers")
+            check_shares(values, "; keypoints need kpt_shape in data.yaml")
             xs, ys = values[0::2], values[1::2]
             box = checked_box(min(xs), min(ys), max(xs), max(ys))
             self.table.add(image, box, int(label), index, area=_area(xs, ys), polygons=[values])
@@ -241,10 +247,12 @@ class _Reader:
 
     def _keypoints(self, values: list[float]) -> list[float]:
         """x, y and visibility of each keypoint; without visibilities, a point at (0, 0) is not labelled."""
-        if not numbers(values):
-            raise BadObjectError("object with keypoints that are not numbers", str(values)[:60])
         if self._names.numbers == 3 * self._names.keypoints:
+            check_shares([value for at, value in enumerate(values) if at % 3 < 2])
+            if wrong := [value for value in values[2::3] if not 0 <= value <= 2]:
+                raise BadObjectError("keypoint whose visibility is not 0, 1 or 2", f"{wrong[0]:g}")
             return values
+        check_shares(values)
         points = zip(values[0::2], values[1::2], strict=True)
         return [number for x, y in points for number in (x, y, 2.0 if x or y else 0.0)]
 

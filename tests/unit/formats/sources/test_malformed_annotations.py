@@ -129,10 +129,17 @@ YOLO: dict[str, tuple[str, str]] = {
     "there are three numbers": ("0 0.5 0.5 0.1", "line that is no object"),
     "outline has an odd number": ("0 0.1 0.1 0.5 0.1 0.5 0.5 0.1", "line that is no object"),
     "numbers have commas": ("0 0,5 0,5 0,1 0,1", "line that is no object"),
-    "box has NaN": ("0 nan 0.5 0.1 0.1", "object without a box"),
+    "box has NaN": ("0 nan 0.5 0.1 0.1", "coordinates that are not shares of the image"),
     "box has no width": ("0 0.5 0.5 0 0.1", "object without an area"),
-    "box is outside": ("0 1.5 0.5 0.1 0.1", "object outside its image"),
-    "box is in pixels": ("0 320 240 100 80", "object outside its image"),
+    "box is outside": ("0 1.5 0.5 0.1 0.1", "coordinates that are not shares of the image"),
+    "box is in pixels": ("0 320 240 100 80", "coordinates that are not shares of the image"),
+    "a corner of the box is outside, and clipped": ("0 0.95 0.5 0.2 0.1", READ),
+    "outline is in pixels": ("0 3 4 20 4 20 16", "coordinates that are not shares of the image"),
+    "outline is outside by rounding": ("0 0.1 0.1 1.004 0.1 0.5 0.5", READ),
+    "keypoints are without kpt_shape": (
+        "0 0.5 0.5 0.1 0.1 0.5 0.5 2 0.6 0.5 2",
+        "coordinates that are not shares of the image",
+    ),
 }
 
 # An object of Pascal VOC.

@@ -30,7 +30,7 @@ OPEN_IMAGES = {
     "XMin is a word": ("a,x,/m/01,1,left,0.5,0.1,0.5,0,0", "object without a box"),
     "YMax is empty": ("a,x,/m/01,1,0.1,0.5,0.1,,0,0", "object without a box"),
     "XMax is left of XMin": ("a,x,/m/01,1,0.5,0.1,0.1,0.5,0,0", "object without an area"),
-    "box is in pixels": ("a,x,/m/01,1,10,50,10,50,0,0", "object outside its image"),
+    "box is in pixels": ("a,x,/m/01,1,0,50,0,50,0,0", "coordinates that are not shares of the image"),
 }
 # A line of Open Images' segmentations: the file of its mask decides.
 MASK_HEADER = "MaskPath,ImageID,LabelName,BoxID,BoxXMin,BoxXMax,BoxYMin,BoxYMax,PredictedIoU,Clicks"

@@ -66,9 +66,9 @@ def test_what_cannot_be_used_is_left_out_with_file_and_reason(root: Path) -> Non
     (root / "data.yaml").write_text("kpt_shape: [2, 2]\nnames: [person]\n")
     lines = {  # test_malformed_annotations.py has more kinds of lines
         "0 0.5 0.5 0.5 0.5": None,
-        "0 0.1 0.1 nan 0.1 0.5 0.5": "object without a box",
-        "0 1e300 0.5 1e300 0.5": "object without a box",
-        "0 0.5 0.5 0.5 0.5 1e300 0.5 0 0": "object with keypoints that are not numbers",
+        "0 1e300 0.5 1e300 0.5": "coordinates that are not shares of the image",
+        "0 0.5 0.5 0.5 0.5 1e300 0.5 0 0": "coordinates that are not shares of the image",
+        "0 0.5 0.5 0.5 0.5 0.5 0.5": "line that is no object",
     }
     (folder / "train" / "a.txt").write_text("\n".join(lines))
     (folder / "train" / "b.txt").write_bytes(b"\xff\xfe")
@@ -103,6 +103,35 @@ def test_keypoints_have_visibilities_and_swaps(root: Path, tmp_path: Path) -> No
     keypoints = convert(root, tmp_path / "2").annotations([0]).keypoints
     assert keypoints is not None
     assert keypoints.tolist() == [[[20, 20, 2], [0, 0, 0]]]
+
+
+@pytest.mark.parametrize(
+    ("shape", "line", "message"),
+    [
+        (
+            "[3, 3]",
+            "0.5 0.5 0.4 0.6 0.3 0.3 2 0.4 0.6 1",
+            "11 numbers, and with kpt_shape .3, 3. a line has 14",
+        ),
+        (
+            "[2, 2]",
+            "0.5 0.5 0.4 0.6 0.3 0.3 1 0.4 0.6 1",
+            "11 numbers, and with kpt_shape .2, 2. a line has 9",
+        ),
+        ("[2, 3]", "0.2 0.2 0.8 0.2 0.5 0.9", "7 numbers, and with kpt_shape .2, 3. a line has 11"),
+        ("[1, 3]", "0.5 0.5 0.4 0.6 0.3 0.3 7", "visibility is not 0, 1 or 2"),
+        ("[1, 3]", "0.5 0.5 0.4 0.6 30 20 2", "30 is not between 0 and 1"),
+        ("[]", "0.5 0.5 0.4 0.6 0.3 0.3 2 0.4 0.6 2", "2 is not between 0 and 1; keypoints need kpt_shape"),
+    ],
+)
+def test_a_line_is_not_fitted_to_a_format_that_it_does_not_have(
+    root: Path, tmp_path: Path, shape: str, line: str, message: str
+) -> None:
+    (root / "data.yaml").write_text(f"kpt_shape: {shape}\nnames: [person]\n")
+    for name in ("train/a", "train/b", "val/c"):
+        (root / "labels" / f"{name}.txt").write_text(f"0 {line}\n")
+    with pytest.raises(SourceError, match=message):
+        stoker.convert(root, tmp_path / "out", **convert_options({"source_format": "yolo"}))
 
 
 def test_a_text_file_names_the_classes_or_numbers_are_their_names(root: Path, tmp_path: Path) -> None:
