@@ -15,7 +15,7 @@ from stoker.urls import is_url
 
 from ..dataset.columns import each, number_array, take_strings
 from .classes import number_names
-from .image_files import EMPTY, find_images, has_image_suffix, looks_like_image
+from .image_files import EMPTY, find_images, is_text, looks_like_image
 from .listing import Listing, Skip, no_images_error
 from .source import Source
 
@@ -31,8 +31,8 @@ def list_folder(source: Source) -> Listing:
     else:
         files, skipped, folders = find_images(os.path.realpath(source.path), follow_links=follow_links)
         skipped += [folder for folder in folders if folder.reason == EMPTY]
-    # A folder in which no file looks like an image is not a class. It is a missing class if it is empty, is
-    # left out as a whole, or has files with the names of images. At a URL, names alone decide.
+    # A folder without an image is a missing class, because the labels of later classes would move, unless
+    # its files are plain text or it holds the folders of classes. At a URL, names alone decide.
     depth = source.options.class_depth
     folder_of_file = pa.array((_class_of(key, depth) for key in files.names()), pa.large_string())
     with_image: set[str] = set()
@@ -44,7 +44,7 @@ def list_folder(source: Source) -> Listing:
         if name and name not in with_image:
             if at_url or looks_like_image(str(files.root), key, follow_links=follow_links):
                 with_image.add(name)
-            elif has_image_suffix(key):
+            else:
                 missing.setdefault(name, Skip(name, "no file in it is an image"))
     numbers, names = number_names(folder_of_file)
     is_class = np.array([name in with_image for name in names], bool)
@@ -67,8 +67,30 @@ def list_folder(source: Source) -> Listing:
         labels=number_array(labels),
         classes=tuple(name for name in names if name in with_image),
         skipped=tuple(sorted(skipped)),
-        missing_classes=tuple(sorted(skip for name, skip in missing.items() if name not in with_image)),
+        missing_classes=_missing_classes(missing, with_image, skipped, source),
     )
+
+
+def _missing_classes(
+    missing: dict[str, Skip], with_image: set[str], skipped: list[Skip], source: Source
+) -> tuple[Skip, ...]:
+    """The ``missing`` folders without an image, and those of which every file was left out."""
+    found = {name: skip for name, skip in missing.items() if name not in with_image}
+    holders = {
+        "/".join(name.split("/")[:end]) for name in with_image for end in range(1, name.count("/") + 2)
+    }
+    for skip in skipped:
+        name = _class_of(skip.key, source.options.class_depth)
+        if name and name not in holders and name not in found and _may_be_sample(skip, source):
+            found[name] = Skip(name, "no file in it is an image", f"{skip.key} is left out: {skip.message}")
+    return tuple(sorted(found.values()))
+
+
+def _may_be_sample(skip: Skip, source: Source) -> bool:
+    """Whether a file that was left out may be a sample, and not a note or a table beside the classes."""
+    if skip.reason != "not an image":
+        return skip.reason not in ("hidden", EMPTY)
+    return not is_url(source.path) and not is_text(str(source.path), skip.key)
 
 
 def _class_of(key: str, depth: int | None) -> str:

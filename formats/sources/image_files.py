@@ -7,6 +7,7 @@ read whole or not at all.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import posixpath
@@ -73,6 +74,17 @@ def looks_like_image(root: str, key: str, *, follow_links: bool = True) -> bool:
 
 def _starts_image(descriptor: int) -> bool:
     return is_image_start(os.pread(descriptor, SIGNATURE_BYTES, 0))
+
+
+def is_text(root: str, key: str) -> bool:
+    """Whether the first bytes of a file are text in UTF-8; False where it cannot be read."""
+    try:
+        with _opened(root, key) as descriptor:
+            start = os.pread(descriptor, _TEXT_BYTES, 0)
+        codecs.getincrementaldecoder("utf-8")().decode(start, final=len(start) < _TEXT_BYTES)
+    except (SkippedError, UnicodeDecodeError):
+        return False
+    return b"\0" not in start
 
 
 def _checked(data: bytes) -> bytes:
@@ -160,7 +172,11 @@ def check_image(data: bytes, max_pixels: int) -> ImageHeader:
 IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
 """Suffixes of the images that Stoker reads, in lower case."""
 EMPTY = "empty folder"
-_OTHER_IMAGES = (".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")
+_OTHER_IMAGES = (
+    ".jxl", ".psd", ".tga", ".svg", ".exr", ".hdr", ".dcm", ".ico", ".pcx", ".dng", ".cr2", ".cr3", ".nef",
+    ".arw", ".raf", ".orf", ".rw2",
+)  # fmt: skip
+_TEXT_BYTES = 4096  # of a file that are tried as text
 _SORTED = 10_000  # entries of a folder that are sorted at a time
 _MOST_LINKS = 4  # to folders in linked folders: folders that link to each other have countless paths
 

@@ -118,6 +118,35 @@ def test_only_a_folder_that_would_be_a_class_is_missing(tree: Tree, tmp_path: Pa
     assert [skip[:2] for skip in missing] == [("b", "link")]
 
 
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("1.JXL", b"text"),
+        ("1.svg", b"<svg/>"),
+        ("1.unknown", b"\x00\x01"),
+        ("1.latin", b"caf\xe9"),
+        ("1.npy", b"\x93NUMPY"),
+        (os.fsdecode(b"\xff.jpg"), b""),
+        ("x/1.tga", b"\x00"),
+    ],
+)
+def test_a_class_whose_files_are_in_no_known_format_is_missing(tree: Tree, name: str, data: bytes) -> None:
+    root = tree("a/1.jpg", "c/1.jpg")
+    (root / "b" / name).parent.mkdir(parents=True)
+    (root / "b" / name).write_bytes(data)
+    for listing in (listed(root), listed(root, class_depth=1)):
+        assert [skip.key[0] for skip in listing.missing_classes] == ["b"]
+        assert "no file in it is an image" in listing.missing_classes[0].message
+
+
+def test_a_folder_that_holds_classes_or_text_is_not_missing(tree: Tree) -> None:
+    root = tree("b/x/1.jpg", "b/y/1.jpg")
+    (root / "b/Thumbs.db").write_bytes(b"\0")
+    (root / "notes").mkdir()
+    (root / "notes/long.txt").write_text("é" + "€" * 2000)
+    assert listed(root).missing_classes == ()
+
+
 class TestHostileFiles:
     """A listing never blocks, never loops, and reports the files that it leaves out."""
 
