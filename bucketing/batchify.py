@@ -443,10 +443,13 @@ class PreferencePairs:
         outputs: Names of the arrays, of :data:`PairOutput`. None makes those that trl takes, or for packed
             rows "input_ids", "segment_ids", "position_ids" and "completion_mask".
         value: Token id of padding; None takes the dataset's, or 0.
-        end_id: Id that is added at the end of each answer; None adds nothing.
+        end_id: Id that ends each answer, once, in place of the tokenizer's special tokens there; None keeps
+            the answer's end.
         max_length: Largest number of tokens of a prompt with an answer; None sets no limit.
         truncation: What is kept of a longer one: "keep_start" or "keep_end", as in trl.
         ignore_index: Label of the tokens outside answers.
+        special_tokens: Numbers of special tokens before and after the tokens of each field, which are left
+            out between a prompt and its answer. None takes what the dataset says.
 
     Raises:
         ConfigError: An argument is wrong.
@@ -459,6 +462,7 @@ class PreferencePairs:
     max_length: int | None = None
     truncation: Truncation = "keep_start"
     ignore_index: int = -100
+    special_tokens: tuple[int, int] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.fields) != 3 or len(set(self.fields)) < 3:
@@ -475,7 +479,9 @@ class PreferencePairs:
             lengths: (N, 3) integers, tokens of prompts, chosen and rejected answers.
             packs: Whether rows are packed, which needs the tokens of both, (N, 2).
         """
-        both = lengths[:, 1:].astype(np.int64) + lengths[:, :1] + (self.end_id is not None)
+        of_prompt, of_answer = map(sum, self._left_out)
+        kept = np.maximum(lengths.astype(np.int64) - [of_prompt, of_answer, of_answer], 0)
+        both = kept[:, 1:] + kept[:, :1] + (self.end_id is not None)
         if self.max_length is not None:
             both = np.minimum(both, self.max_length)
         planned: npt.NDArray[np.int64] = both if packs else both.max(axis=1, keepdims=True)
@@ -485,7 +491,11 @@ class PreferencePairs:
         """Return arrays by name, (2 N, length), or of packed rows (2 B, length)."""
         parts = [samples[name] for name in self.fields]
         packs = isinstance(parts[0], Packed)
-        prompt, *answers = [as_ragged(part.sequences if packs else part) for part in parts]
+        of_prompt, of_answer = self._left_out
+        prompt, *answers = [
+            _without_ends(as_ragged(part.sequences if packs else part), *around)
+            for part, around in zip(parts, (of_prompt, of_answer, of_answer), strict=True)
+        ]
         groups = parts[0].groups if packs else np.arange(len(prompt) + 1)
         joined = [self._joined(prompt, answer) for answer in answers]
         if length is None:
@@ -502,12 +512,20 @@ class PreferencePairs:
         made = [tokens.arrays(layout, outputs) for layout in layouts]
         return {name: np.concatenate([arrays[name] for arrays in made]) for name in outputs}
 
+    @property
+    def _left_out(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Numbers of special tokens at both ends of a prompt, and of an answer, that are left out."""
+        opening, closing = self.special_tokens or (0, 0)
+        return (0, closing), (opening, 0 if self.end_id is None else closing)
+
     def _joined(self, prompt: Ragged, answer: Ragged) -> Ragged:
         """Each prompt with its answer, which alone is trained."""
         values, ends = answer.values, answer.offsets
         if self.end_id is not None:
-            values = np.insert(values, ends[1:], self.end_id)
-            ends = ends + np.arange(len(ends))
+            lasts = np.concatenate((values, [-1]))[ends[1:] - 1]
+            open_ended = (answer.lengths == 0) | (lasts != self.end_id)  # as trl, which adds no second one
+            values = np.insert(values, ends[1:][open_ended], self.end_id)
+            ends = ends + np.concatenate(([0], np.cumsum(open_ended)))
         lengths = np.stack((prompt.lengths, np.diff(ends)), axis=1)
         starts = np.stack((prompt.offsets[:-1], ends[:-1] + len(prompt.values)), axis=1)
         total = lengths.sum(axis=1)
@@ -522,3 +540,13 @@ class PreferencePairs:
             offsets = np.concatenate(([0], np.cumsum(np.minimum(total, self.max_length))))
         tokens = np.concatenate((prompt.values, values))[which]
         return Ragged(tokens, offsets, which >= len(prompt.values))
+
+
+def _without_ends(sequences: Ragged, opening: int, closing: int) -> Ragged:
+    """The sequences without some of their first and last tokens."""
+    if not opening and not closing:
+        return sequences
+    index = np.arange(len(sequences.values)) - np.repeat(sequences.offsets[:-1], sequences.lengths)
+    kept = (index >= opening) & (index < np.repeat(sequences.lengths - closing, sequences.lengths))
+    offsets = np.concatenate(([0], np.cumsum(kept)))[sequences.offsets]
+    return Ragged(sequences.values[kept], offsets)

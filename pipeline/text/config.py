@@ -21,7 +21,7 @@ from ..order.sampling import Repeated, Sampler, SampleSource, make_loader_order,
 from .arrays import ArrayMaker, Mask, array_names, column_names, default_batchify, fit_mask, probe_arrays
 from .batching import BatchingConfig
 from .planner import TextPlanner
-from .token_reader import TokenReader
+from .token_reader import TokenReader, special_tokens_of
 
 _RECORDED = {"pad_to_multiple_of": "pad_multiple"}  # the names of arguments in states
 
@@ -79,6 +79,8 @@ class TextLoaderConfig:
             identity["mask"] = self.mask.fingerprint
         if self.pairs is not None:
             identity["pairs"] = repr(replace(self.pairs, outputs=None, ignore_index=-100))
+            if any(self.pairs.special_tokens or ()):  # states of earlier releases do not have it
+                identity["special_tokens"] = self.pairs.special_tokens
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
     def spec(self, name: str) -> ColumnSpec:
@@ -127,7 +129,10 @@ def make_config(
     fitted = fit_mask(mask, dataset, reader.fields, batching)
     pairs = None
     if isinstance(batchify, PreferencePairs):
-        batchify = pairs = replace(batchify, value=reader.pad_id) if batchify.value is None else batchify
+        pairs = replace(batchify, value=reader.pad_id) if batchify.value is None else batchify
+        if pairs.special_tokens is None:
+            pairs = replace(pairs, special_tokens=special_tokens_of(dataset))
+        batchify = pairs
     if batching.stream is None:
         planned_lengths = getattr(pairs or fitted, "planned_lengths", None)
         planner = TextPlanner(
