@@ -62,18 +62,26 @@ class ChatTemplate:
     def __reduce__(self) -> tuple[Any, ...]:
         return ChatTemplate, (self.source, self.name, self.tokens)  # each process compiles the template again
 
-    def render(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Span]]:
+    def render(
+        self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]
+    ) -> tuple[str, list[Span]]:
         """Return the text of a chat, and the first and the end character of each answer of the assistant."""
         # A template without marks must render a chat as the beginning of every longer chat. An answer is then
         # the text that its message adds after the prompt for it.
-        text = self._text(messages)
+        for name, present in (
+            ("tools", variables.get("tools")),
+            ("tool_calls", any(message.get("tool_calls") for message in messages)),
+        ):
+            if present and name not in self.source:
+                raise TemplateError(f"the chat has {name}, and the template does not render them")
+        text = self._text(messages, variables)
         if _MARKED.search(self.source) is not None:
             return _split_marks(text)
         spans = []
         for number, message in enumerate(messages):
             if message.get("role") == "assistant":
-                begin = self._text(messages[:number], add_generation_prompt=True)
-                end = self._text(messages[: number + 1])
+                begin = self._text(messages[:number], variables, add_generation_prompt=True)
+                end = self._text(messages[: number + 1], variables)
                 if not (text.startswith(end) and end.startswith(begin)):
                     raise TemplateError(
                         "the template marks no answers, and later messages change the text before them"
@@ -81,12 +89,19 @@ class ChatTemplate:
                 spans.append((len(begin), len(end)))
         return text, spans
 
-    def _text(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = False) -> str:
+    def _text(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        variables: Mapping[str, Any],
+        *,
+        add_generation_prompt: bool = False,
+    ) -> str:
         import jinja2
 
-        values = {"messages": messages, "add_generation_prompt": add_generation_prompt, "tools": None}
+        values = {"tools": None, **self.tokens, **variables}
+        values |= {"messages": messages, "add_generation_prompt": add_generation_prompt}
         try:
-            return str(self._compiled.render(**values, **self.tokens))
+            return str(self._compiled.render(values))
         except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
             raise TemplateError(str(error)) from error
 
@@ -212,10 +227,24 @@ class ChatComposer:
         return {"train_on": self.train_on, "chat_template": self.template.name, "template_digest": digest}
 
     def compose(self, values: tuple[Any, ...]) -> ComposedText:
-        text, spans = self.template.render(values[0])
+        messages, variables = values
+        text, spans = self.template.render(messages, variables)
         if self.train_on == "all":
             return ComposedText(text, None)
+        spans = _weighted(spans, [message for message in messages if message["role"] == "assistant"])
         return ComposedText(text, spans[-1:] if self.train_on == "last" else spans)
+
+
+def _weighted(spans: list[Span], answers: Sequence[Mapping[str, Any]]) -> list[Span]:
+    """The spans of the answers but those whose ``weight`` is 0, which OpenAI's format leaves untrained."""
+    weights = [answer.get("weight", 1) for answer in answers]
+    if wrong := [weight for weight in weights if weight not in (0, 1)]:
+        raise TemplateError(f"the weight of a message must be 0 or 1, found {wrong[0]!r}")
+    if all(weights):
+        return spans
+    if len(spans) != len(answers):
+        raise TemplateError(f"messages have weights, and the template marks {len(spans)} of {len(answers)}")
+    return [span for span, weight in zip(spans, weights, strict=True) if weight]
 
 
 @dataclass(frozen=True)

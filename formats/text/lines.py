@@ -40,6 +40,9 @@ _ZSTD = b"\x28\xb5\x2f\xfd"  # RFC 8878, 3.1.1
 _PARQUET = ".parquet"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+CHAT_VALUES = ("tools", "chat_template_kwargs")
+"""Values beside the messages of a chat, which some samples have: what the sample says to its template."""
+
 
 @dataclass(frozen=True, eq=False)
 class LineFile:
@@ -128,17 +131,19 @@ def _write_json_lines(path: Path, packed: IO[bytes], out: IO[bytes], columns: Se
             for field in table.schema_arrow
             if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
         ]
-        if missing := [name for name in columns if name not in table.schema_arrow.names]:
+        names = table.schema_arrow.names
+        if missing := [name for name in columns if name not in (*names, *CHAT_VALUES)]:
             raise SourceError(
                 f"the table has no column {missing[0]!r}",
                 path=path,
-                hint=f"Choose from: {', '.join(table.schema_arrow.names)}.",
+                hint=f"Choose from: {', '.join(names)}.",
             )
-        texts += [name for name in columns if name not in texts]
+        texts += [name for name in columns if name in names and name not in texts]
         if not texts:
-            names = ", ".join(table.schema_arrow.names)
             raise SourceError(
-                f"the table has no column of texts, but {names}", path=path, hint="Name a table with texts."
+                f"the table has no column of texts, but {', '.join(names)}",
+                path=path,
+                hint="Name a table with texts.",
             )
         for batch in table.iter_batches(_ROWS, columns=texts):
             for row in batch.to_pylist():

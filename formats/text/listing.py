@@ -27,7 +27,7 @@ from ..sources.classes import check_classes, number_classes
 from ..sources.columns import EntryColumns
 from ..sources.image_files import SkippedError
 from ..sources.listing import Listing, Skip
-from .lines import START_BYTES, LineFile, LineKeys, check_text, open_lines
+from .lines import CHAT_VALUES, START_BYTES, LineFile, LineKeys, check_text, open_lines
 
 
 class SampleLines(NamedTuple):
@@ -47,7 +47,7 @@ class LineFormat:
     messages: bool  # Whether the only field has the messages of a chat, and no text
 
     def values(self, sample: SampleLines) -> tuple[Any, ...] | Skip:
-        """Return a text for each field, or the messages; return a skip for a sample that is left out."""
+        """Return a text for each field, or messages and template variables; a skip for one left out."""
         key, lines = sample
         if isinstance(lines, Skip):
             return lines
@@ -83,16 +83,39 @@ def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ..
     return texts
 
 
-def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[list[dict[str, Any]]]:
+def _messages_of(
+    document: dict[str, Any], fields: Sequence[str]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     chat = document.get(fields[0])
     if not isinstance(chat, list) or not chat or not all(isinstance(message, dict) for message in chat):
         raise SkippedError(f"no messages in {fields[0]!r}", "")
     messages = _without_nulls(chat)
     if any(not isinstance(message.get("role"), str) for message in messages):
         raise SkippedError(f"a message without a role in {fields[0]!r}", "")
-    if not is_unicode(json.dumps(messages, ensure_ascii=False)):
+    variables = _variables_of(document)
+    if not is_unicode(json.dumps([messages, variables], ensure_ascii=False)):
         raise SkippedError("not Unicode", "half of a surrogate pair")
-    return (messages,)
+    return messages, variables
+
+
+def _variables_of(document: dict[str, Any]) -> dict[str, Any]:
+    """The variables that a sample gives to its template, as trl's SFTTrainer reads them."""
+    tools, variables = (_parsed(name, document.get(name)) for name in CHAT_VALUES)
+    if not isinstance(tools or [], list) or not all(isinstance(tool, dict) for tool in tools or ()):
+        raise SkippedError(f"no list of tools in {CHAT_VALUES[0]!r}", "")
+    if not isinstance(variables or {}, dict):
+        raise SkippedError(f"no object in {CHAT_VALUES[1]!r}", "")
+    return {**(variables or {}), **({} if tools is None else {"tools": tools})}
+
+
+def _parsed(name: str, value: Any) -> Any:
+    """A value, which may be the text of JSON, because tables give all rows the keys of all others."""
+    if not isinstance(value, str):
+        return _without_nulls(value)
+    try:
+        return json.loads(value) if value else None
+    except (ValueError, RecursionError) as error:
+        raise SkippedError(f"not JSON in {name!r}", str(error)) from error
 
 
 def _without_nulls(value: Any) -> Any:
@@ -316,7 +339,7 @@ def open_text(
     _check_fields(names, paths, json_lines, parallel)
     wanted = columns or RowColumns()
     wanted.check(names, json_lines)
-    further = (*wanted.names, *(names if messages else ()))
+    further = (*wanted.names, *((*names, *CHAT_VALUES) if messages else ()))
     if messages and not json_lines:
         raise ConfigError("messages are values of objects, and files of lines have texts alone")
     with ExitStack() as stack:
@@ -533,5 +556,6 @@ def spool_items(
                     hint="Give dicts with the fields.",
                 )
             item = {spool.fields[0]: item}  # noqa: PLW2901 - from here on all items have one form
-        spool.add(key, item, {}, {name: item.get(name) for name in columns.names})
+        further = (*columns.names, *(name for name in CHAT_VALUES if messages and name in item))
+        spool.add(key, item, {}, {name: item.get(name) for name in further})
     return TextSpool(fields or ("text",), scratch) if spool is None else spool

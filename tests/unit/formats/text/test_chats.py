@@ -198,6 +198,17 @@ def show(folder: Path) -> list[str]:
     return [bytes(ids).decode() for batch in loader for ids in batch.input_ids.tolist()]
 
 
+def write_rows(rows: list[dict[str, Any]], path: Path) -> Any:
+    """Rows as a source of the form that the suffix of the path names."""
+    if path.suffix == ".datasets":
+        return pytest.importorskip("datasets").Dataset.from_list(rows)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "datasets"])
 def test_keys_that_other_rows_have_are_not_rendered(tmp_path: Path, form: str) -> None:
     # A table gives each call the keys of all others, at any depth, with null as their value.
@@ -207,14 +218,78 @@ def test_keys_that_other_rows_have_are_not_rendered(tmp_path: Path, form: str) -
     ]
     template = tmp_path / "calls.jinja"
     template.write_text("{% for m in messages %}{{ m.calls | tojson if m.calls else m.content }}{% endfor %}")
-    source: Any = tmp_path / f"t.{form}"
-    if form == "jsonl":
-        source.write_text("\n".join(map(json.dumps, rows)))
-    elif form == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows), source)
-    else:
-        source = pytest.importorskip("datasets").Dataset.from_list(rows)
+    source = write_rows(rows, tmp_path / f"t.{form}")
     convert_text(
         source, tmp_path / "d", tokenizer="bytes", messages="m", chat_template=template, train_on="all"
     )
     assert show(tmp_path / "d") == [json.dumps([call]) + "a" for call in calls]
+
+
+TOOLED = (
+    "{% if tools %}{{ tools | tojson }}{% endif %}{{ mode }}"
+    "{% for m in messages %}{{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("marks", [True, False])
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "datasets"])
+def test_tools_and_variables_of_a_chat_reach_its_template(tmp_path: Path, form: str, marks: bool) -> None:
+    answer = "{% generation %}{{ m.content }}{% endgeneration %}" if marks else "{{ m.content }}"
+    (tmp_path / "t.jinja").write_text(TOOLED.replace("{{ m.content }}", answer))
+    tool = {"name": "clock", "parameters": {"zone": "text"}}
+    chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "noon"}]
+    rows = [
+        {"m": chat, "tools": [tool], "chat_template_kwargs": {"mode": "!"}},
+        {"m": chat, "tools": None, "chat_template_kwargs": None},
+        {"m": chat, "tools": [{"name": "gong", "days": [1]}], "chat_template_kwargs": {"more": 1}},
+    ]
+    source = write_rows(rows, tmp_path / f"t.{form}")
+    convert_text(source, tmp_path / "d", tokenizer="bytes", messages="m", chat_template=tmp_path / "t.jinja")
+    assert show(tmp_path / "d") == [
+        json.dumps([tool]) + "!?noon",
+        "?noon",
+        json.dumps([{"name": "gong", "days": [1]}]) + "?noon",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "source", "reason"),
+    [
+        ({"tools": '[{"a": 1}]'}, TOOLED, None),
+        ({"tools": "clock"}, TOOLED, "not JSON in 'tools'"),
+        ({"tools": ["clock"]}, TOOLED, "no list of tools in 'tools'"),
+        ({"chat_template_kwargs": [1]}, TOOLED, "no object in 'chat_template_kwargs'"),
+        ({"tools": [{"a": 1}]}, "{{ messages }}", "refused by the chat template"),
+        ({"tools": []}, "{{ messages }}", None),
+        ({"calls": True}, "{{ messages[0].content }}", "refused by the chat template"),
+    ],
+)
+def test_tools_that_would_be_lost_are_counted(
+    tmp_path: Path, values: dict[str, Any], source: str, reason: str | None
+) -> None:
+    (tmp_path / "t.jinja").write_text(source)
+    called = {"tool_calls": [{"name": "clock"}]} if values.get("calls") else {}
+    rows = [
+        {"m": [{"role": "user", "content": "a", **more}], **said}
+        for more, said in (({}, {}), (called, values))
+    ]
+    options: dict[str, Any] = {"messages": "m", "chat_template": tmp_path / "t.jinja", "train_on": "all"}
+    summary = convert_text(rows, tmp_path / "d", tokenizer="bytes", **options)
+    assert summary.skipped == ({} if reason is None else {reason: 1})
+
+
+@pytest.mark.parametrize(
+    "template",
+    [TOOLED, TOOLED.replace("{{ m.content }}", "{% generation %}{{ m.content }}{% endgeneration %}")],
+)
+def test_an_answer_of_weight_zero_is_not_trained(tmp_path: Path, template: str) -> None:
+    (tmp_path / "t.jinja").write_text(template)
+    weights = [[0, 1], [None, 1], [1, 0.5]]
+    rows = [
+        {"m": [{"role": "assistant", "content": c, "weight": w} for c, w in zip("ab", two, strict=True)]}
+        for two in weights
+    ]
+    options: dict[str, Any] = {"messages": "m", "chat_template": tmp_path / "t.jinja"}
+    summary = convert_text(rows, tmp_path / "d", tokenizer="bytes", **options)
+    assert summary.skipped == {"refused by the chat template": 1}
+    assert stoker.open(tmp_path / "d").lists("m_trained", [0, 1]).values.tolist() == [1, 2, 0, 2]
