@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,9 +30,9 @@ _NAMED = {
     "{% endgeneration %}{% else %}{{ message['content'] + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 }
-# Unicode keeps these characters free for use inside of programs.
-_BEGIN, _END = "\ufdd0", "\ufdd1"
-_MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
+# Unicode keeps these characters free for use inside of programs; data may have them all the same.
+_MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
+_MARKS_OF_RENDER = "stoker marks"  # no variable of a template has a name with a space
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
 Span = tuple[int, int]
@@ -74,10 +73,15 @@ class ChatTemplate:
         ):
             if present and name not in self.source:
                 raise TemplateError(f"the chat has {name}, and the template does not render them")
-        text = self._text(messages, variables)
-        if _MARKED.search(self.source) is not None:
-            return _split_marks(text)
-        spans = []
+        if self._marks_answers:
+            present = json.dumps([self.source, dict(self.tokens), messages, variables], ensure_ascii=False)
+            begin, end, *_ = [*(mark for mark in _MARKS if mark not in present), "", ""]
+            if not end:
+                raise TemplateError("the chat has all characters that could mark its answers")
+            return _split_marks(
+                self._text(messages, {**variables, _MARKS_OF_RENDER: (begin, end)}), begin, end
+            )
+        text, spans = self._text(messages, variables), []
         for number, message in enumerate(messages):
             if message.get("role") == "assistant":
                 begin = self._text(messages[:number], variables, add_generation_prompt=True)
@@ -104,6 +108,14 @@ class ChatTemplate:
             return str(self._compiled.render(values))
         except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
             raise TemplateError(str(error)) from error
+
+    @cached_property
+    def _marks_answers(self) -> bool:
+        """Whether the template has a block for answers."""
+        from jinja2 import nodes
+
+        blocks = self._compiled.environment.parse(self.source).find_all(nodes.ExtensionAttribute)
+        return next(iter(blocks), None) is not None
 
     @cached_property
     def _compiled(self) -> Any:
@@ -153,11 +165,11 @@ def find_template(name_or_path: str | None, tokenizer: str) -> ChatTemplate:
     return ChatTemplate(source, "tokenizer", tokens)
 
 
-def _split_marks(marked: str) -> tuple[str, list[Span]]:
+def _split_marks(marked: str, begin: str, end: str) -> tuple[str, list[Span]]:
     pieces, spans, offset = [], [], 0
-    for number, part in enumerate(marked.split(_BEGIN)):
-        inside, mark, outside = part.partition(_END) if number else ("", "", part)
-        if (number and not mark) or _END in outside:
+    for number, part in enumerate(marked.split(begin)):
+        inside, mark, outside = part.partition(end) if number else ("", "", part)
+        if (number and not mark) or end in outside:
             raise TemplateError("an answer of the template has no beginning or no end")
         if mark:
             spans.append((offset, offset + len(inside)))
@@ -177,10 +189,12 @@ def _generation_extension() -> Any:
         def parse(self, parser: Any) -> Any:
             line = next(parser.stream).lineno
             body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-            return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
+            call = self.call_method("_mark", [nodes.ContextReference()])
+            return nodes.CallBlock(call, [], [], body).set_lineno(line)
 
-        def _mark(self, caller: Any) -> str:
-            return f"{_BEGIN}{caller()}{_END}"
+        def _mark(self, context: Any, caller: Any) -> str:
+            begin, end = context[_MARKS_OF_RENDER]
+            return f"{begin}{caller()}{end}"
 
     return Generation
 

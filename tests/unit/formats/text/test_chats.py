@@ -293,3 +293,66 @@ def test_an_answer_of_weight_zero_is_not_trained(tmp_path: Path, template: str) 
     summary = convert_text(rows, tmp_path / "d", tokenizer="bytes", **options)
     assert summary.skipped == {"refused by the chat template": 1}
     assert stoker.open(tmp_path / "d").lists("m_trained", [0, 1]).values.tolist() == [1, 2, 0, 2]
+
+
+BLOCKS = (
+    "{% generation %}{{ m.content }}{% endgeneration %}",
+    "{%+ generation %}{{ m.content }}{%+ endgeneration +%}",
+    "{%-generation-%} {{ m.content }} {%-endgeneration-%}",
+    "{% generation\n%}{{ m.content }}{% endgeneration %}{# generation #}",
+    "{% set t %}{% generation %}{{ m.content }}{% endgeneration %}{% endset %}{{ t }}",
+)
+
+
+@pytest.mark.parametrize(
+    "inside", ["{block}", "{{% macro show(m) %}}{block}{{% endmacro %}}{{{{ show(m) }}}}"]
+)
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("answer", ["yes", "\ufdd0yes\ufdd1", "\ufdd1\ufdd2\ufdd0", "{% generation %}"])
+def test_answers_are_found_by_the_block_and_not_by_characters(
+    tmp_path: Path, inside: str, block: str, answer: str
+) -> None:
+    block = inside.format(block=block)
+    template = (
+        "{% for m in messages %}{% if m.role == 'assistant' %}"
+        + block
+        + "{% else %}{{ m.content }}{% endif %}{% endfor %}"
+    )
+    (tmp_path / "t.jinja").write_text(template)
+    asked = "{% generation %}\ufdd0\ufdd1?"
+    chat = [
+        {"role": "user", "content": asked},
+        {"role": "assistant", "content": answer},
+        {"role": "user", "content": "!"},
+    ]
+    convert_text(
+        [{"m": chat}], tmp_path / "d", tokenizer="bytes", messages="m", chat_template=tmp_path / "t.jinja"
+    )
+    assert show(tmp_path / "d") == [asked + answer + "!"]
+    start = len(asked.encode())
+    assert stoker.open(tmp_path / "d").lists("m_trained", [0]).values.tolist() == [
+        start,
+        start + len(answer.encode()),
+    ]
+
+
+def test_a_template_that_only_mentions_the_block_marks_no_answers(tmp_path: Path) -> None:
+    template = tmp_path / "t.jinja"
+    template.write_text("{# {% generation %} #}{% for m in messages %}{{ m.content }}{% endfor %}")
+    chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "yes"}]
+    convert_text([{"m": chat}], tmp_path / "d", tokenizer="bytes", messages="m", chat_template=template)
+    assert stoker.open(tmp_path / "d").lists("m_trained", [0]).values.tolist() == [1, 4]
+
+
+def test_a_chat_with_every_character_for_marks_is_refused_by_the_template(tmp_path: Path) -> None:
+    chats = [
+        [{"role": "assistant", "content": text}] for text in ("a", "".join(map(chr, range(0xFDD0, 0xFDF0))))
+    ]
+    summary = convert_text(
+        [{"m": chat} for chat in chats],
+        tmp_path / "d",
+        tokenizer="bytes",
+        messages="m",
+        chat_template="chatml",
+    )
+    assert summary.skipped == {"refused by the chat template": 1}
