@@ -14,7 +14,7 @@ folder of the file; Roboflow writes ``../train/images`` for ``train/images``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -25,6 +25,7 @@ import pyarrow as pa
 import yaml
 
 from stoker.errors import SourceError
+from stoker.log import EventLog
 from stoker.urls import is_url
 
 from ..dataset.annotations import AnnotationInfo
@@ -35,6 +36,7 @@ from .listing import ListedFiles, Listing, Skip, no_images_error
 from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, check_shares, checked_box
 from .source import NAMES_FILE, Source, SourceFolder, open_folder, split_at_folder
 
+_LOG = EventLog("conversion")
 _IMAGES, _LABELS = "images", "labels"
 _SPLITS = {"train": ("train",), "val": ("val", "validation", "valid"), "test": ("test",)}
 _MOST_CLASSES = 1_000_000  # without names: then the highest label gives their number
@@ -60,7 +62,8 @@ def list_yolo(source: Source) -> Listing:
         raise no_images_error("the folder holds no image", images.root, skipped)
     names = read_names([source.folder, images, labels, images.parent, images.parent.parent])
     label_names = list(map(_labels_of, files.names()))
-    return _annotated(names, files, skipped, labels, label_names, there=label_files(labels))
+    there = label_files(labels)
+    return _annotated(names, files, skipped, labels, label_names, there=there, splits={"": len(files)})
 
 
 def _list_splits(source: Source) -> Listing:
@@ -106,10 +109,11 @@ def _list_splits(source: Source) -> Listing:
     there: list[str] = []
     for start in dict.fromkeys(start_of.values()):
         labels = _labels_beside(f"{start}/x").rpartition("/")[0]
-        if labels != start:  # beside images there is other text, too
+        if labels != start and root.child(labels).exists():  # beside images there is other text, too
             there += [f"{labels}/{name}" for name in label_files(root.child(labels))]
-    listing = _annotated(data.names, files, skipped, root, label_names, there=there)
-    numbers = np.repeat(np.arange(len(found), dtype=np.int8), list(map(len, found)))
+    splits = dict(zip(data.splits, map(len, found), strict=True))
+    listing = _annotated(data.names, files, skipped, root, label_names, there=there, splits=splits)
+    numbers = np.repeat(np.arange(len(found), dtype=np.int8), list(splits.values()))
     return replace(listing, split=numbers, splits=tuple(data.splits))
 
 
@@ -167,13 +171,28 @@ def _annotated(
     label_names: list[str],
     *,
     there: Iterable[str],
+    splits: Mapping[str, int],
 ) -> Listing:
     """The listing of images with their objects, which the files ``label_names`` in ``folder`` have."""
-    # Other files that are ``there`` are reported.
+    # Other files that are ``there`` are reported. ``splits`` has the number of images of each split.
     reader = _Reader(names, skipped)
     contents = zip(files.names(), label_names, folder.read(label_names), strict=True)
-    for number, (key, name, content) in enumerate(contents):
-        reader.read(number, key, name, content)
+    has_labels = [
+        reader.read(number, key, name, content) for number, (key, name, content) in enumerate(contents)
+    ]
+    first = 0
+    for split, count in splits.items():
+        if not any(has_labels[first : first + count]):
+            message = f"not one of {count:,} images{f' of {split}' if split else ''} has labels"
+            if split != "test" or not any(has_labels):
+                raise SourceError(
+                    f"{message}: there is no {label_names[first]}",
+                    path=folder.root,
+                    hint="Labels of images/x.jpg are labels/x.txt, and of images elsewhere the .txt beside "
+                    "them. An empty file says that an image shows no object.",
+                )
+            _LOG.warning("yolo labels", f"{message}: its images have no objects")
+        first += count
     expected = set(label_names)
     strays = (printable_name(name) for name in there if name not in expected)
     skipped += [Skip(name, "labels without an image") for name in strays]
@@ -198,17 +217,17 @@ class _Reader:
         self.table = ObjectTable(keypoints=names.keypoints)
         self.highest = -1  # label
 
-    def read(self, number: int, key: str, name: str, content: bytes | OSError | ValueError) -> None:
-        """Read the labels of one image, if it has any."""
+    def read(self, number: int, key: str, name: str, content: bytes | OSError | ValueError) -> bool:
+        """Read the labels of one image; return whether there is a file of them."""
         try:
             if not isinstance(content, bytes):
                 raise content
             text = content.decode("utf-8-sig")
         except FileNotFoundError:
-            return
+            return False
         except (OSError, ValueError) as error:
             self._skipped.append(Skip(key, "labels that cannot be read", f"{name}: {error}"))
-            return
+            return True
         for index, line in enumerate(text.splitlines()):
             if not line.strip():
                 continue
@@ -217,6 +236,7 @@ class _Reader:
             except BadObjectError as error:
                 reason, detail = error.args
                 self._skipped.append(Skip(key, reason, f"line {index + 1} of {name}: {detail}"))
+        return True
 
     def _object(self, image: int, index: int, line: str) -> None:
         try:

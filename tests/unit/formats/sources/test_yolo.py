@@ -269,6 +269,31 @@ def test_a_split_may_be_several_folders_or_a_list_below_path(tmp_path: Path) -> 
     }
 
 
+@pytest.mark.parametrize("labels", ["txt", "images/../Labels"])
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_a_split_without_one_label_is_refused(tmp_path: Path, split: str, labels: str) -> None:
+    for name in ("train", "val"):
+        _images(tmp_path / name / "images", "ab", tmp_path / name / (labels if name == split else "labels"))
+    (tmp_path / "data.yaml").write_text(f"train: train/images\nval: val/images\n{NAMES}")
+    message = f"not one of 2 images of {split} has labels: there is no {split}/labels/a.txt"
+    with pytest.raises(SourceError, match=message):
+        _convert(tmp_path / "data.yaml", allow_loss=1)
+    (tmp_path / split / "labels").mkdir()
+    with pytest.raises(SourceError, match="not one of 2 images has labels: there is no a"):
+        _convert(tmp_path / split, source_format="yolo", allow_loss=1)
+    (tmp_path / split / "labels" / "b.txt").touch()  # an image that shows no object
+    assert stoker.convert(tmp_path / "data.yaml", tmp_path / "out").written == 4
+
+
+def test_a_split_to_test_may_lack_labels(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    _images(tmp_path / "train" / "images", "ab")
+    _images(tmp_path / "test" / "images", "c", tmp_path / "txt")
+    (tmp_path / "data.yaml").write_text(f"train: train/images\ntest: test/images\n{NAMES}")
+    datasets = stoker.convert(tmp_path / "data.yaml", tmp_path / "out").datasets
+    assert [len(stoker.open(datasets[split]).annotations([0])) for split in ("train", "test")] == [1, 0]
+    assert "not one of 1 images of test has labels: its images have no objects" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -302,7 +327,8 @@ def test_options_that_do_not_fit_splits_are_refused(tmp_path: Path) -> None:
         stoker.convert("memory://bucket/data.yaml", tmp_path / "out")
     with pytest.raises(ConfigError, match="val and test divide a source"):
         _convert(tmp_path / "data.yaml", val=0.5)
-    shutil.copytree(tmp_path / "images", tmp_path / "train")
+    for folder in ("images", "labels"):
+        shutil.copytree(tmp_path / folder, tmp_path / "train", dirs_exist_ok=True)
     (tmp_path / "among.yaml").write_text(f"train: train\n{NAMES}")
     with pytest.raises(ConfigError, match="images of the source lie in the target"):
         stoker.convert(tmp_path / "among.yaml", tmp_path)
