@@ -40,7 +40,7 @@ from .container import (
 )
 from .image_record import ExternalSample, FeatureNames, LeftOutError
 from .protobuf import Span
-from .shard_names import expand
+from .shard_names import check_named_files, expand
 
 _CONNECTIONS = 8
 _CONCURRENT = 32  # requests for the sizes of shards
@@ -160,7 +160,9 @@ def find_shards(
 ) -> tuple[Container, list[ExternalShard]]:
     """Return the container of some shards, and the shards; only the start of the first is read."""
     # Paths and URLs are as :func:`expand` takes them; ``auto`` detects the container from the first shard.
+    paths = list(paths)
     sources = [source for path in paths for source in expand(path)]
+    check_named_files(paths)
     if not sources:
         raise ConfigError("there are no shards to index")
     if len(set(map(is_url, sources))) > 1:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 
 from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
 
-from ..files import check_named
+from ..files import check_named, open_regular, read_at
 from .container import SUFFIXES
 
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
 _MOST_NAMES = 1_000_000  # names of one list
+# A shard of a set that states its size, such as train-00000-of-00010.parquet. Hugging Face's writers may add
+# a hash of 16 digits, which differs from shard to shard.
+_OF = re.compile(r"(.*?)(\d{1,9})([-_]of[-_])(\d{1,9})(?:-[0-9a-f]{16})?((?!\d).*)", re.DOTALL)
+_INDEX_FILE = "index.json"  # of Mosaic Streaming
+_MOST_INDEX = 1 << 28  # bytes
 _CHECK = "Check the spelling of the folder and of the pattern."
 
 
@@ -97,13 +105,16 @@ def _on_disk(name: str) -> list[str]:
     if not os.path.lexists(name) and glob.has_magic(name):
         if not (matching := sorted(glob.glob(name, recursive=True))):  # noqa: PTH207 - patterns may be absolute
             raise SourceError("no file matches the pattern", path=name, hint=_CHECK)
+        check_complete(matching, os.path.basename(name))  # noqa: PTH119 - a pattern
         return [str(Path(file).resolve()) for file in matching]
     path = Path(name).resolve()
     if not path.is_dir():
         return [str(path)]
     with os.scandir(path) as entries:  # one at a time: it may be a folder of a million images
         names = [entry.name for entry in entries if _may_be_shard(entry.name) and entry.is_file()]
-    return [str(path / name) for name in _shards_among(names)] or [str(path)]
+    shards = [str(path / name) for name in _shards_among(names)]
+    check_complete(shards)
+    return shards or [str(path)]
 
 
 def _at_url(url: str) -> list[str]:
@@ -114,12 +125,100 @@ def _at_url(url: str) -> list[str]:
         names = [file.name for file in Store(folder).files() if "/" not in file.name]
         if not (matching := fnmatch.filter(names, pattern)):
             raise SourceError("no file matches the pattern", path=url, hint=_CHECK)
-        return [f"{folder}/{name}" for name in matching]
+        shards = [f"{folder}/{name}" for name in matching]
+        check_complete(shards, pattern)
+        return shards
     whole = Store(f"{folder}/{pattern}")
     if _has_suffix(pattern) or Store(folder).size(pattern) is not None or not whole.is_folder():
         return [whole.url]
     names = [file.name for file in whole.files() if "/" not in file.name]
-    return [f"{whole.url}/{name}" for name in _shards_among(names)] or [whole.url]
+    shards = [f"{whole.url}/{name}" for name in _shards_among(names)]
+    check_complete(shards)
+    return shards or [whole.url]
+
+
+def check_complete(shards: Collection[str], pattern: str = "*", *, chosen: bool = False) -> None:
+    """Raise SourceError if a set of shards states that it has a shard that is missing from its folder.
+
+    A set states it in names such as ``train-00000-of-00010``, or in Mosaic Streaming's ``index.json``. A
+    shard that does not match ``pattern`` is not wanted. With ``chosen``, a user or a shell has named the
+    shards: a choice leaves out shards that are there.
+    """
+    present = defaultdict[str, set[str]](set)
+    for shard in shards:
+        folder, _, name = shard.rpartition("/")
+        present[folder].add(name)
+    for folder, names in present.items():
+        there = _missing(folder, [file.name for file in Path(folder).glob("*")]) if chosen else {}
+        for stated, missing in _missing(folder, names).items():
+            if chosen and there.get(stated) != missing:
+                continue
+            if wanted := fnmatch.filter(missing, pattern):
+                are = "is missing:" if len(wanted) == 1 else "are missing, such as"
+                raise SourceError(
+                    f"{len(wanted):,} of the {stated} {are} {wanted[0]}",
+                    path=folder or ".",
+                    hint="Copy or download all shards. To read some shards of a set, list them in braces, "
+                    "such as 'train-{00000..00003}-of-00010.tfrecord'.",
+                )
+
+
+def check_named_files(paths: Sequence[str | os.PathLike[str]]) -> None:
+    """Check several files that a user, or a pattern of a shell, names one by one; URLs are not checked."""
+    files = [os.fspath(path) for path in paths if not is_url(path)]
+    if len(files) > 1:
+        check_complete([os.path.abspath(file) for file in files], chosen=True)  # noqa: PTH100 - of a link itself
+
+
+def _missing(folder: str, names: Collection[str]) -> dict[str, list[str]]:
+    return dict((*_missing_by_number(names), *_missing_by_index(folder, set(names))))
+
+
+def _missing_by_number(names: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each set whose names state its number of shards, and the names that are missing."""
+    sets = defaultdict[tuple[str, ...], list[str]](list)
+    for name in names:
+        if (match := _OF.fullmatch(name)) is not None:
+            start, number, of, count, suffix = match.groups()
+            sets[start, of, count, suffix].append(number)
+    for (start, of, count, suffix), numbers in sets.items():
+        there = set(map(int, numbers))
+        first = int(0 not in there and int(count) in there)  # a few programs count from 1
+        wanted = range(first, min(int(count), _MOST_NAMES) + first)
+        width = len(numbers[0])
+        lacking = [
+            f"{start}{number:0{width}d}{of}{count}{suffix}" for number in wanted if number not in there
+        ]
+        yield f"{int(count):,} shards {start}*{of}{count}{suffix}", lacking
+
+
+def _missing_by_index(folder: str, names: set[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield what Mosaic Streaming's ``index.json`` lists, if a shard is one of its, and what is missing."""
+    if not any(".mds" in name for name in names):
+        return
+    document = None
+    with suppress(OSError, ValueError, RecursionError):  # the reader of a shard names the damage
+        document = json.loads(_read_beside(folder) or "null")
+    stated = document.get("shards") if isinstance(document, dict) else None
+    shards = stated if isinstance(stated, list) else []
+    parts = [
+        [shard.get(part) for part in ("raw_data", "zip_data")] for shard in shards if isinstance(shard, dict)
+    ]
+    forms = [[str(part.get("basename")) for part in both if isinstance(part, dict)] for both in parts]
+    # A merged index also lists shards in folders of its folder. The reader refuses an index of other shards.
+    missing = [some[0] for some in forms if some and "/" not in some[0] and names.isdisjoint(some)]
+    if len(missing) == len(shards):
+        return
+    yield f"{len(shards):,} shards of {_INDEX_FILE}", missing
+
+
+def _read_beside(folder: str) -> bytes | None:
+    if is_url(folder):
+        from ..remote.store import Store
+
+        return Store(folder).read_if_there(_INDEX_FILE)
+    with open_regular(os.path.join(folder, _INDEX_FILE)) as (descriptor, size):  # noqa: PTH118
+        return read_at(descriptor, 0, min(size, _MOST_INDEX))
 
 
 def _shards_among(names: list[str]) -> list[str]:

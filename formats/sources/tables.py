@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import is_url
 
-from ..containers.shard_names import expand
+from ..containers.shard_names import check_complete, expand
 from ..files import read_at
 from ..remote.store import RangeFile, Store
 from ..threads import bounded_map
@@ -110,6 +110,7 @@ def _find_tables(source: Source) -> list[str]:
         raise SourceError(
             "there is no Parquet file", path=source.path, hint="Name the files: 'URL/data/*.parquet'."
         )
+    check_complete(files)
     return files
 
 

@@ -21,7 +21,7 @@ from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
 
 from ..containers.container import DEFAULT_CONTAINER
-from ..containers.shard_names import expand
+from ..containers.shard_names import check_complete, check_named_files, expand
 from ..conversion.execution import execute
 from ..conversion.options import Progress, Share, Storage, resolve_shards
 from ..conversion.plan import EncodedRecord, plan_conversion
@@ -167,7 +167,10 @@ def _paths_of(source: Any) -> list[Paths] | None:
     """The files that a source names, those of a pattern by their names; None if it yields texts."""
     paths = [source] if isinstance(source, (str, os.PathLike)) else source
     is_list = isinstance(paths, (list, tuple)) and all(isinstance(path, (str, os.PathLike)) for path in paths)
-    return [file for path in paths for file in _matching(path)] if is_list else None
+    if not is_list:
+        return None
+    check_named_files(paths)
+    return [file for path in paths for file in _matching(path)]
 
 
 def _matching(path: Paths) -> list[Paths]:
@@ -180,6 +183,7 @@ def _matching(path: Paths) -> list[Paths]:
     if not (matches := sorted(glob.glob(text, recursive=True))):  # noqa: PTH207 - patterns may be absolute
         hint = "check the spelling of the folder and of the pattern"
         raise SourceError("no file matches the pattern", path=path, hint=hint)
+    check_complete(matches, os.path.basename(text))  # noqa: PTH119 - a pattern
     return list(matches)
 
 

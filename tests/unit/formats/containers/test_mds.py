@@ -196,6 +196,21 @@ def test_a_shard_that_is_damaged_or_contradicts_its_index_file_is_refused(
     assert not (tmp_path / "into").exists()
 
 
+@pytest.mark.parametrize("name", ["{}", "file://{}", "{}/*.mds", "file://{}/*.mds"])
+def test_a_folder_without_a_shard_of_its_index_file_is_refused(
+    tmp_path: Path, make_jpeg: Jpeg, name: str
+) -> None:
+    folder = write_mds(tmp_path / "mds", COLUMNS, [samples(make_jpeg, 1)] * 3)
+    (folder / "shard.00001.mds").unlink()
+    message = r"1 of the 3 shards of index\.json is missing: shard\.00001\.mds"
+    with pytest.raises(SourceError, match=message):
+        index([name.format(folder)], tmp_path / "into")
+    with pytest.raises(SourceError, match=message):
+        stoker.convert(name.format(folder), tmp_path / "out")
+    rest = f"{folder}/shard.0000{{0,2}}.mds"
+    assert index([rest], tmp_path / "into").index.rows == stoker.convert(rest, tmp_path / "out").written == 2
+
+
 @pytest.mark.parametrize("suffix", ["gz", "br"])
 def test_a_compressed_shard_is_refused_with_the_command(tmp_path: Path, make_jpeg: Jpeg, suffix: str) -> None:
     folder = write_mds(tmp_path / "mds", COLUMNS, [samples(make_jpeg, 1)])

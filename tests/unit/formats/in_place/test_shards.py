@@ -502,6 +502,38 @@ def test_paths_that_are_not_shards_with_images_are_refused(
     assert not (tmp_path / "into").exists()
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a*"], r"1 of the 3 shards a-\*-of-00003\.tfrecord is missing: a-00002-of-00003\.tfrecord"),
+        (["a-00000-of-00003.tfrecord", "a-00001-of-00003.tfrecord"], "a-00002-of-00003"),
+        (["b_*"], r"b_2_of_3\.tfrecord"),
+        (["c*"], r"2 of the 4 .* are missing, such as c-00001-of-00004\.tfrecord"),
+        (["a-{00000..00001}-of-00003.tfrecord"], None),
+        (["a-0000[01]*"], None),
+        (["a-00001-of-00003.tfrecord"], None),
+        (["d-1-of-3.tfrecord", "d-2-of-3.tfrecord"], None),
+        (["d*"], None),
+    ],
+)
+def test_a_set_that_lacks_one_of_the_shards_that_its_names_count_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], message: str | None
+) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path / "in")
+    hashes = ("a" * 16, "0123456789abcdef")
+    for name in (
+        *("a-00000-of-00003", "a-00001-of-00003", "b_1_of_3", "b_3_of_3", "d-1-of-3", "d-2-of-3", "d-3-of-3"),
+        *(f"c-0000{number}-of-00004-{digits}" for number, digits in zip((0, 3), hashes, strict=True)),
+    ):
+        write_tfrecord(Path(f"{name}.tfrecord"), [example(jpeg(0), 0)])
+    if message is None:
+        assert index(names, tmp_path / "into").index.rows
+        return
+    with pytest.raises(SourceError, match=message):
+        index(names, tmp_path / "into")
+
+
 def test_a_dataset_or_a_folder_that_another_process_writes_into_is_not_replaced(
     tmp_path: Path, indexed: Indexed
 ) -> None:

@@ -204,6 +204,19 @@ def test_rows_with_the_label_minus_1_have_no_label(pictures: list[bytes], tmp_pa
     assert "label" not in converted(tmp_path / "none.parquet", tmp_path / "b").columns
 
 
+@pytest.mark.parametrize("name", ["hub/data", "hub/data/train-*.parquet", "file://{}/hub/data"])
+def test_tables_that_lack_a_file_of_their_count_are_refused(
+    pictures: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "hub/data").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    for number in (0, 2):
+        write(Path(f"hub/data/train-{number:05}-of-00003.parquet"), {"image": pictures})
+    with pytest.raises(SourceError, match=r"missing: train-00001-of-00003\.parquet"):
+        stoker.convert(name.format(tmp_path), tmp_path / "shards")
+    assert stoker.convert("hub/data/train-{00000,00002}-of-00003.parquet", tmp_path / "shards").written == 14
+
+
 def test_tables_that_cannot_be_used_are_refused(pictures: list[bytes], tmp_path: Path) -> None:
     for name, columns in {
         "a": {"image": pictures},

@@ -71,6 +71,18 @@ def test_any_number_of_threads_gives_the_same_bytes(tmp_path: Path, source: Path
     assert read_files(tmp_path / "1") == read_files(tmp_path / "4")
 
 
+def test_files_that_lack_one_of_their_count_are_refused(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = [f"c4.{number:05}-of-00003.txt.gz" for number in (0, 2)]
+    for name in names:
+        Path(name).write_bytes(source.read_bytes())
+    for files in ("c4.*", names):
+        with pytest.raises(SourceError, match=r"missing: c4\.00001-of-00003\.txt\.gz"):
+            convert_text(files, tmp_path / "d")
+
+
 def test_splits_share_one_vocabulary_and_no_samples(tmp_path: Path, source: Path) -> None:
     tokenizer = count_words(tmp_path / "words.json", LINES)
     convert_text(source, tmp_path / "d", val="20%", test="10%", tokenizer=tokenizer)
