@@ -471,8 +471,7 @@ class Dataset:
             return selection
         before = self.choice.numbering
         known = numbers if before is None else before.numbers[numbers].tolist()
-        names = [classes] if isinstance(classes, str) else classes
-        return selection._chosen(numbering=Numbering.of(names, known))
+        return selection._chosen(numbering=Numbering.of([self.classes[at] for at in numbers], known))
 
     def _with_classes_of_objects(self, classes: str | Sequence[str]) -> Dataset:
         self._check_has_objects("has=")

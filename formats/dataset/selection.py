@@ -119,6 +119,7 @@ def _hashes(keys: Iterable[str], seed: int) -> Iterator[int]:
 
 def class_numbers(classes: Sequence[str], wanted: str | Sequence[str]) -> list[int]:
     """Return the numbers of the wanted classes; ``classes`` has the names of all, by number."""
+    # Several classes may have one name: ImageNet has two cranes.
     names: Sequence[Any] = [wanted] if isinstance(wanted, str) else wanted
     for name in names:
         if not isinstance(name, str):
@@ -129,7 +130,7 @@ def class_numbers(classes: Sequence[str], wanted: str | Sequence[str]) -> list[i
             more = " ..." if len(near) == _SHOWN < len(classes) else ""
             hint = f"There are {', '.join(near)}{more}" if near else "The dataset has no names of classes."
             raise ConfigError(f"there is no class {name!r}", hint=hint)
-    return [classes.index(name) for name in names]
+    return [number for name in names for number, one in enumerate(classes) if one == name]
 
 
 def has_class(labels: ListColumn, numbers: list[int]) -> Bool:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
+from stoker.log import EventLog
 
 from ..dataset.annotations import from_columns, to_columns
 from ..dataset.columns import ListColumn, renumber, take_strings
@@ -29,6 +30,7 @@ from .source import NAMES_FILE, SourceFolder, open_folder
 
 Labels = npt.NDArray[np.int64]
 
+_LOG = EventLog("conversion")
 _OBJECT_LABELS = "object_labels"
 _NAMED = 5  # classes that an error names
 
@@ -80,6 +82,29 @@ def number_names(names: pa.Array) -> tuple[Labels, tuple[str, ...]]:
     number[-1] = -1
     indices = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
     return number[indices], tuple(distinct[i] for i in order)
+
+
+def with_distinct_names(listing: Listing) -> Listing:
+    """A listing in which no two classes have one name: later ones get a number, such as ``car (2)``."""
+    taken, seen = set(listing.classes), Counter[str]()
+    if len(taken) == len(listing.classes):
+        return listing
+    classes = []
+    for name in listing.classes:
+        new = name
+        while seen[name] and new in taken:
+            new = f"{name} ({seen[name] + 1})"
+            seen[name] += new in taken
+        seen[name] += 1
+        taken.add(new)
+        classes.append(new)
+    renamed = [new for new, old in zip(classes, listing.classes, strict=True) if new != old]
+    _LOG.warning(
+        "class names",
+        f"several classes of the source have one name; the later ones become {', '.join(renamed[:_NAMED])}, "
+        "and class_map gives them other names, or joins classes",
+    )
+    return replace(listing, classes=tuple(classes))
 
 
 def parse_class_map(pairs: Mapping[str, str] | Sequence[str] | None) -> dict[str, str] | None:

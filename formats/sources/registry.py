@@ -108,7 +108,7 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
         except OSError as error:
             raise SourceError(f"the source cannot be read: {error.strerror}", path=source.path) from error
     options = source.options
-    listing: Listing = _load(source_format.lists)(source)
+    listing: Listing = _load("classes.with_distinct_names")(_load(source_format.lists)(source))
     if options.masks is not None:
         listing = _load("masks.with_masks")(listing, source.open(options.masks), options.ignore_index)
     if options.instances is not None and not source_format.reads_instances:

@@ -450,7 +450,10 @@ def test_two_labels_of_one_name_in_one_shard_are_two_classes_as_in_imagenet(tmp_
         for name, classes in (("a", cranes[:2]), ("b", cranes[2:]), ("c", cranes))
     ]
     index(shards, tmp_path / "into")
-    assert verified(tmp_path / "into").classes == ("crane", "dog", "crane")
+    dataset = verified(tmp_path / "into")
+    assert dataset.classes == ("crane", "dog", "crane")
+    some = dataset.select(classes="crane", renumber=True)  # all classes of the name
+    assert (some.classes, some.labels.tolist()) == (("crane", "crane"), [0, 1, 0, 1])
 
 
 def test_named_classes_may_rename_those_of_the_records_but_not_reorder_them(tmp_path: Path) -> None:

@@ -54,6 +54,22 @@ def test_annotations_are_those_of_the_file(folder: Path, container: str) -> None
     assert stoker.verify(dataset.path, decode=True).ok
 
 
+def test_categories_of_one_name_stay_two_classes(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    changed = document()
+    changed["categories"] = [{**category, "name": "animal"} for category in CATEGORIES]
+    dataset = convert(folder, changed)
+    assert dataset.classes == ("animal", "animal (2)", "animal (3)")
+    assert dataset.annotations(range(4)).labels.tolist() == [2, 0, 1, 1]
+    assert "become animal (2), animal (3), and class_map" in caplog.text
+    some = dataset.select(classes=["animal (3)"], renumber=True)
+    assert (some.category_ids, len(some.annotations(range(len(some))))) == (dataset.category_ids[2:], 1)
+    with pytest.raises(SourceError, match=r"classes that are not among the 1 given: animal \(2\)"):
+        convert(folder, changed, "refused", classes=["animal"])
+    names = {f"animal ({number})": "animal" for number in (2, 3)}
+    joined = convert(folder, changed, "joined", class_map=names)
+    assert (joined.classes, joined.annotations(range(4)).labels.tolist()) == (("animal",), [0] * 4)
+
+
 def test_keypoints_with_left_and_right_in_their_names_are_swapped() -> None:
     assert swap_of(("left_hip", "right_hip", "head", "left_ear")) == (1, 0, 2, 3)
     assert swap_of(("eye left", "eye right")) == (1, 0)
