@@ -152,15 +152,17 @@ def make_config(
             "labels has no effect beside batchify", hint="Give it to the batchify function: Pad(labels=...)."
         )
     chosen = batchify or default_batchify(planner, reader, columns, kind, fitted)
-    shifts = batchify is None and kind == "causal" and fitted is None and batching.stream is None
     slices = None
     if ranks.context is not None:
-        from .context_slices import check_lengths, make_slices
+        from .context_slices import arrays_to_shift, check_labels, check_lengths, make_slices
 
-        slices = make_slices(ranks.context, ranks.context_slices, shifts_labels=shifts)
+        shifted = arrays_to_shift(chosen) if fitted is None else {}  # labels of hidden tokens are at these
+        slices = make_slices(ranks.context, ranks.context_slices, shifted)
         check_lengths(slices, planner.planned_fields, planner.boundaries, batching.pad_to_multiple_of)
     maker = ArrayMaker(chosen, reader.fields, fitted, slices)
     arrays = probe_arrays(maker, planner, reader)
+    if slices is not None and batchify is not None:
+        check_labels(batchify, arrays)
     names = column_names(
         columns, arrays, dataset, batching, fields=reader.fields, possible=array_names(reader.fields, fitted)
     )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import whole_number
+from stoker.bucketing.batchify import Batchify, Pack, Pad
 from stoker.errors import ConfigError
 
 SliceForm = Literal["contiguous", "balanced"]
+
+_LABELS = ("labels", "loss_weights")
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class ContextSlices:
     rank: int  # Rank in the group
     size: int  # Ranks of the group
     form: SliceForm = "balanced"  # "contiguous": rank r has the r-th of ``size`` equal parts
-    shifts_labels: bool = False  # Whether labels move one token to the left first
+    # Arrays that move one token to the left first, with what follows the last token
+    shifted: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def parts(self) -> int:
@@ -47,8 +51,8 @@ class ContextSlices:
         for name, value in arrays.items():
             whole = value
             if np.shape(value)[:2] == shape[:2]:
-                if name == "labels" and self.shifts_labels:
-                    whole = np.full_like(value, -100)
+                if name in self.shifted:
+                    whole = np.full_like(value, self.shifted[name])
                     whole[:, :-1] = value[:, 1:]
                 whole = np.ascontiguousarray(whole[:, indices])
             cut_arrays[name] = whole
@@ -60,7 +64,25 @@ class ContextSlices:
         return cut_arrays
 
 
-def make_slices(context: Any, form: SliceForm, *, shifts_labels: bool) -> ContextSlices:
+def arrays_to_shift(batchify: Batchify) -> dict[str, float]:
+    """Return the arrays that belong to the tokens that a causal model predicts, with their padding."""
+    if not isinstance(batchify, (Pad, Pack)) or batchify.labels != "causal":
+        return {}
+    return {f"{batchify.prefix}labels": batchify.ignore_index, f"{batchify.prefix}loss_weights": 0}
+
+
+def check_labels(batchify: Batchify, arrays: Collection[str]) -> None:
+    """Check that it is known to which tokens the labels of a batchify function belong."""
+    unknown = [] if isinstance(batchify, (Pad, Pack)) else [name for name in _LABELS if name in arrays]
+    if unknown:
+        raise ConfigError(
+            f"context needs to know whether the array {unknown[0]!r} of batchify is shifted",
+            hint="Shift labels and their weights one token to the left in the function, and give them other "
+            "names, such as shift_labels. Or use Pad or Pack, whose labels are shifted before they are cut.",
+        )
+
+
+def make_slices(context: Any, form: SliceForm, shifted: Mapping[str, float]) -> ContextSlices:
     """Return the slices of a ``context`` and ``context_slices``, see :class:`stoker.Ranks`."""
     if hasattr(context, "get_local_rank") and hasattr(context, "size"):
         context = context.get_local_rank(), context.size()
@@ -72,7 +94,7 @@ def make_slices(context: Any, form: SliceForm, *, shifts_labels: bool) -> Contex
     rank, size = whole_number("context", context[0], 0), whole_number("context", context[1], 1)
     if rank >= size:
         raise ConfigError(f"context has rank {rank} of {size}", hint="Ranks count from 0.")
-    return ContextSlices(rank, size, form, shifts_labels)
+    return ContextSlices(rank, size, form, shifted)
 
 
 def check_lengths(
