@@ -30,7 +30,7 @@ from .execution import ray_cluster
 from .options import ConvertArguments, Progress, Selection
 from .plan import shuffled
 from .publishing import Summary
-from .samples import image_file, mask_file
+from .samples import check_samples, image_file, mask_file
 from .writer import Writer
 
 _IMAGE_NAMES = ("image", "img")
@@ -134,18 +134,8 @@ def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
     """Return the items of a dataset; those of an unchanged ImageFolder of torchvision are its files."""
     # ``fields`` has arguments of a writer by the names of fields; None leaves a field out.
     arguments = dict(fields or {})
-    if isinstance(dataset, Mapping):
-        names = ", ".join(map(repr, dataset))
-        raise ConfigError(
-            f"the source is a {type(dataset).__name__} of {names}, no dataset",
-            hint="Convert each dataset to a folder of its own: convert(datasets['train'], 'shards/train').",
-        )
+    check_samples(dataset)
     by_index = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
-    if isinstance(dataset, (bytes, bytearray)) or not (by_index or isinstance(dataset, Iterable)):
-        raise ConfigError(
-            f"the source is a {type(dataset).__name__}, which has neither a length and items nor an iterator",
-            hint="Give a path, a dataset, or an iterable.",
-        )
     classes = _class_names(dataset)
     if (files := _image_files(dataset)) is not None:
         return Items(files, len(files), classes, arguments, by_index=True)

@@ -215,6 +215,35 @@ def _png_of_colours(pixels: npt.NDArray[np.uint16]) -> bytes:
     )
 
 
+def check_samples(source: Any) -> None:
+    """Raise ConfigError for an object that is no dataset, though Python may iterate it."""
+    kind = type(source).__name__
+    by_index = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+    if isinstance(source, Mapping):
+        raise ConfigError(
+            f"the source is a {kind} of {', '.join(map(repr, source))}, no dataset",
+            hint="Give one of them, such as source['train'], and give each a folder of its own.",
+        )
+    if hasattr(source, "columns"):
+        raise ConfigError(
+            f"the source is a {kind}, and iterating it gives columns, not samples",
+            hint="Give its rows as dicts: to_dict('records') of pandas, to_dicts() of polars, to_pylist() of "
+            "Arrow.",
+        )
+    if isinstance(source, (set, frozenset)):
+        raise ConfigError(
+            f"the source is a {kind}, whose order differs from run to run",
+            hint="Give iter(sorted(source)).",
+        )
+    if isinstance(source, io.IOBase):
+        raise ConfigError(f"the source is an open file, a {kind}", hint="Give its path.")
+    if isinstance(source, (bytes, bytearray)) or not (by_index or isinstance(source, Iterable)):
+        raise ConfigError(
+            f"the source is a {kind}, which has neither a length and items nor an iterator",
+            hint="Give a path, a dataset, or an iterable.",
+        )
+
+
 BOX_FORMATS = ("XYXY", "XYWH", "CXCYWH")
 _OBJECT_FIELDS = ("boxes", "box_labels", "crowd", "area", "object_id", "keypoints", "masks")
 _OPTIONAL_FIELDS = frozenset({"crowd", "area", "object_id"})  # with a default in samples that lack them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import tempfile
@@ -26,6 +27,7 @@ from ..conversion.execution import execute
 from ..conversion.options import Progress, Share, Storage, resolve_shards
 from ..conversion.plan import EncodedRecord, plan_conversion
 from ..conversion.publishing import Summary
+from ..conversion.samples import check_samples
 from ..dataset.columns import ListColumn
 from ..dataset.manifest import TOKENIZER_NAME
 from ..files import check_named, os_errors
@@ -133,7 +135,8 @@ def convert_text(
         WriteError: The disk is full or refuses a write; the same call resumes.
     """
     given = {name: value for name, value in locals().items() if value is not None}
-    del given["source"], given["target"]
+    given.pop("source", None)
+    given.pop("target", None)
     check_progress(given.pop("progress", None))
     arguments = TextArguments(**given)
     check_named(target=target)
@@ -155,6 +158,7 @@ def convert_text(
         else:
             if parallel:
                 raise ConfigError("parallel is for files of text; give dicts with a field for each language")
+            check_samples(source)
             items = cast("Iterable[Any]", source)
             spool = stack.enter_context(closing(spool_items(items, fields, scratch, **form)))
             listing = spool.listing()
@@ -178,13 +182,26 @@ def _matching(path: Paths) -> list[Paths]:
     text = os.fspath(path)
     if is_url(path):
         return list(expand(path)) if "*" in text else [path]
-    if Path(path).exists() or not glob.has_magic(text):
+    if _may_exist(text):
         return [path]
+    if not glob.has_magic(text):
+        hint = "Check the spelling. A string names a file; to convert texts in a list, give iter(texts)."
+        raise SourceError("the text cannot be read: No such file or directory", path=path, hint=hint)
     if not (matches := sorted(glob.glob(text, recursive=True))):  # noqa: PTH207 - patterns may be absolute
-        hint = "check the spelling of the folder and of the pattern"
+        hint = "Check the spelling of the folder and of the pattern; give texts in a list as iter(texts)."
         raise SourceError("no file matches the pattern", path=path, hint=hint)
     check_complete(matches, os.path.basename(text))  # noqa: PTH119 - a pattern
     return list(matches)
+
+
+def _may_exist(path: str) -> bool:
+    try:
+        os.stat(path)  # noqa: PTH116 - a text may be no path
+    except (FileNotFoundError, ValueError):
+        return False
+    except OSError as error:  # opening the file says what is wrong
+        return error.errno != errno.ENAMETOOLONG
+    return True
 
 
 def _class_names(source: Any, label: str | None) -> tuple[str, ...] | None:

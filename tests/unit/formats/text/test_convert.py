@@ -3,9 +3,11 @@
 import dataclasses
 import gzip
 import hashlib
+import io
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -271,3 +273,28 @@ def test_a_table_without_texts_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
     with pytest.raises(SourceError, match="no column of texts, but n"):
         convert_text(tmp_path / "a.parquet", tmp_path / "shards")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"train": [{"text": "a"}]}, "a dict of 'train', no dataset"),
+        (SimpleNamespace(columns=["text"]), "gives columns, not samples"),
+        (pa.table({"text": ["a"]}), r"(?s)a Table, .*to_pylist\(\)"),
+        ({"a", "b"}, "order differs"),
+        (io.StringIO("a"), "(?s)an open file.*path"),
+        (b"a", "neither a length"),
+        (5, "neither a length"),
+        (None, "neither a length"),
+        (["a text", "another"], r"(?s)No such file.*iter\(texts\)"),
+        (["a" * 300], r"No such file"),
+        (["really?"], r"(?s)no file matches.*iter\(texts\)"),
+    ],
+)
+def test_what_python_iterates_is_not_taken_for_samples(tmp_path: Path, source: Any, message: str) -> None:
+    convert_text(iter(["one"]), tmp_path / "d", tokenizer="bytes")
+    with pytest.raises((ConfigError, SourceError), match=message):
+        stoker.convert_text(source, tmp_path / "other", tokenizer="bytes")
+    with pytest.raises((ConfigError, SourceError), match=message):
+        stoker.append(tmp_path / "d", source)
+    assert len(stoker.open(tmp_path / "d")) == 1
