@@ -9,6 +9,7 @@ import io
 import zlib
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -47,7 +48,18 @@ _JPEG = b"\xff\xd8\xff"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _HAS_EXIF, _IS_ANIMATED = 0x08, 0x02  # flags of VP8X
 _END_OF_JPEG = b"\xff\xd9"
+HEIC_MISSING = "HEIC needs pillow-heif, which is not installed: pip install pillow-heif"
 _CUT_OFF = "the file ends before the image does"
+
+
+def reads_heic() -> bool:
+    """Whether the package that reads HEIC is installed."""
+    return find_spec("pillow_heif") is not None
+
+
+def needed_package(error: BaseException) -> str | None:
+    """What to install for an image, if the error of opening it says that a package is missing."""
+    return str(error) if isinstance(error.__cause__, ImportError) else None
 
 
 def open_image(data: Any) -> Image.Image:
@@ -57,9 +69,7 @@ def open_image(data: Any) -> Image.Image:
         try:
             import pillow_heif
         except ImportError as error:
-            raise DecodeError(
-                "HEIC needs pillow-heif, which is not installed: pip install pillow-heif"
-            ) from error
+            raise DecodeError(HEIC_MISSING) from error
         pillow_heif.register_heif_opener()
         _pillow_formats.cache_clear()
     return Image.open(io.BytesIO(data), formats=_pillow_formats())

@@ -21,7 +21,7 @@ from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceEr
 from stoker.urls import is_url, without_credentials
 
 from ..codecs.codec import ImageHeader
-from ..codecs.header import read_header, read_partial_header
+from ..codecs.header import needed_package, read_header, read_partial_header
 from ..files import open_regular, read_at
 from ..remote.store import Store
 from ..threads import bounded_map
@@ -280,7 +280,7 @@ class ParsedRecord(NamedTuple):
     """A record of a shard, and the sample in it."""
 
     record: Record
-    sample: ExternalSample | None = None  # None if the record is left out
+    sample: ExternalSample | None = None  # None if the record has none
     reason: str = ""  # Why it is left out
     header: ImageHeader | None = None  # Header of the image, if headers are read
     crc: int | None = None  # CRC32C of the image, if headers are read and all of the image was read for that
@@ -299,13 +299,15 @@ def parse_records(
     # With ``headers``, a record whose image has no header that can be read is left out.
     header = crc = None
     for record in records:
+        sample = None
         try:
             sample = container.parse_image(record, names)
             if headers:
                 header, crc = image_header(record, sample)
             parsed = ParsedRecord(record, sample, "", header, crc)
-        except DecodeError:
-            parsed = ParsedRecord(record, reason="image whose header cannot be read")
+        except DecodeError as error:
+            reason = needed_package(error) or "image whose header cannot be read"
+            parsed = ParsedRecord(record, sample, reason)
         except LeftOutError as error:
             parsed = ParsedRecord(record, reason=str(error))
         except (CorruptRecordError, SourceError) as error:

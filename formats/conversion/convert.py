@@ -187,6 +187,7 @@ def _convert_files(
             report=progress,
             engine=arguments.engine,
             allow_loss=allow_loss,
+            allow_missing_classes=arguments.selection.allow_missing_classes,
         )
 
 

@@ -20,7 +20,7 @@ from stoker.urls import is_url
 
 from ..files import check_target, folder_lock, os_errors
 from ..threads import TaskGroup
-from .listed_samples import check_loss
+from .listed_samples import check_loss, check_no_class_lost
 from .options import Engine, Progress
 from .plan import ConversionPlan, DatasetPlan
 from .publishing import Summary, find_converted
@@ -65,6 +65,7 @@ def execute(
     report: Progress | None = None,
     engine: Engine = "local",
     allow_loss: Fraction | None = None,
+    allow_missing_classes: bool = True,
 ) -> Summary:
     """Make the shards of a plan that are missing at its target, and publish its datasets."""
     # ``allow_loss`` is the share of the source that may be left out.
@@ -82,6 +83,9 @@ def execute(
             make(plan, state.maker(), missing, counter, num_threads)
         counter.show("publishing")
         results = [result for result in state.results() if result is not None]
+        if not allow_missing_classes:
+            with state.discarded_on_bad_source():
+                check_no_class_lost(plan, results)
         # If too much is lost, the shards stay: with the loss allowed, they are published.
         check_loss(plan.listing, allow_loss, results)
         # The shards get their names; then come index and manifest.

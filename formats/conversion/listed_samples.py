@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+
+import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 from stoker.log import EventLog
@@ -13,15 +15,15 @@ from stoker.log import EventLog
 from ..sources.classes import limit_classes, number_classes, rename_classes, select_classes, select_objects
 from ..sources.detection import is_of_ade20k
 from ..sources.image_files import may_be_image
-from ..sources.listing import Listing, Skip, name_reasons
+from ..sources.listing import Listing, Skip, lost_classes, missing_classes_error, name_reasons
 from ..sources.registry import SourceFormat, list_source
 from ..sources.source import Source
 from .options import ConvertArguments
+from .plan import ConversionPlan
 from .shard import ShardResult
 
 _LABEL_IDS, _TRAIN_IDS = "_gtFine_labelIds.", "_gtFine_labelTrainIds."
 _LOG = EventLog("conversion")
-_NAMED = 5  # classes that an error names
 
 
 def list_samples(source: Source, source_format: SourceFormat, arguments: ConvertArguments) -> Listing:
@@ -31,8 +33,8 @@ def list_samples(source: Source, source_format: SourceFormat, arguments: Convert
     listing = list_source(source, source_format)
     if arguments.strict:
         _check_nothing_lost(source.path, listing)
-    if not selection.allow_missing_classes:
-        _check_classes_have_images(source.path, listing)
+    if listing.missing_classes and not selection.allow_missing_classes:
+        raise missing_classes_error(listing.missing_classes, source.path)
     if isinstance(selection.class_map, Mapping):
         class_map = dict(selection.class_map)
         if selection.allow_missing_classes:
@@ -97,18 +99,13 @@ def _check_nothing_lost(src: str | os.PathLike[str], listing: Listing) -> None:
         )
 
 
-def _check_classes_have_images(src: str | os.PathLike[str], listing: Listing) -> None:
-    """Raise SourceError if classes of the source have no image."""
-    missing = listing.missing_classes
-    if not missing:
-        return
-    named = ", ".join(f"{skip.key} ({skip.message})" for skip in missing[:_NAMED])
-    more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
-    raise SourceError(
-        f"classes without an image: {named}{more}",
-        path=src,
-        hint="Repair or remove them, or convert the other classes alone: allow_missing_classes=True.",
-    )
+def check_no_class_lost(plan: ConversionPlan, results: Sequence[ShardResult]) -> None:
+    """Raise SourceError if no image of a class could be converted, although those of others could."""
+    if any(result.records for result in results):
+        lost = np.array([row for result in results for row in result.lost], np.int64)
+        skipped = (skip for result in results for skip in result.skipped)
+        if missing := lost_classes(plan.listing, lost, skipped):
+            raise missing_classes_error(missing, plan.listing.root)
 
 
 _DEFAULT = Fraction(1, 100)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from stoker._native import crc32c
 from stoker.errors import StorageError
 
+from ..codecs.header import HEIC_MISSING, reads_heic
 from ..containers.container import find_container, find_writing
 from ..dataset.columns import ORIGIN_COLUMNS, ArrayColumn, common_shape, shape_column
 from ..dataset.index import KNOWN_COLUMNS, Index, concat_indexes, write_index
@@ -163,6 +164,8 @@ def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) ->
         return None
     try:
         datasets = {split: find(split) for split in plan.splits}
+        if reads_heic() and any(HEIC_MISSING in dataset.manifest.skipped for dataset in datasets.values()):
+            return None
         if not all(_is_same(plan, split, dataset) for split, dataset in datasets.items()):
             return None
     except StorageError:

@@ -9,7 +9,7 @@ import json
 import secrets
 import threading
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -38,6 +38,7 @@ class ShardResult:
     digest: str  # CRC32C of the data file, ``crc32c:%08x``
     sha256: str  # SHA-256 of the data file, 64 hexadecimal digits
     skipped: tuple[Skip, ...]  # Files and objects that were left out, in the order of the plan
+    lost: Sequence[int] = ()  # Rows of the listing that were left out
 
     def named(self, name: str) -> Shard:
         """Return the entry of the shard in a manifest, under its final name."""
@@ -92,6 +93,7 @@ class ShardFile:
         self._keys = Strings()
         self._details: list[Any] = []  # empty as long as no record has any
         self._skipped: list[Skip] = []
+        self._lost: list[int] = []
         self.bytes = 0
         """Bytes of the records so far, without what the container adds."""
 
@@ -109,6 +111,7 @@ class ShardFile:
         """Append a record, or note a skip; ``row`` is the number of the sample, for ``columns``."""
         if isinstance(outcome, Skip):
             self._skipped.append(outcome)
+            self._lost.append(row)
             return
         key = outcome.key.encode()
         self._writer.write(key, outcome.prefix, outcome.payload, outcome.suffix)
@@ -139,7 +142,9 @@ class ShardFile:
             columns[name] = values.astype(dtype)
         encoded = self._columns.columns(rows, details, shard.offset + shard.length)
         write_index(self._files["index"], {**columns, **encoded})
-        result = ShardResult(shard.data_bytes, shard.records, *shard.digests, tuple(self._skipped))
+        result = ShardResult(
+            shard.data_bytes, shard.records, *shard.digests, tuple(self._skipped), self._lost
+        )
         sync(self._attempt)
         final = shard_files(state, self._number, self._container)
         for name in final.keys() - {"result"}:

@@ -36,7 +36,7 @@ from ..dataset.manifest import (
 )
 from ..dataset.versions import SHA256_NAME, is_of_version, sha256_content
 from ..files import file_digest, move_durably, remove, sync_folder, write_durably
-from ..sources.listing import count_reasons, skipped_lines
+from ..sources.listing import name_reasons, skipped_lines
 from .plan import DatasetPlan
 from .publishing import FoundDataset, SplitOutput
 from .shard import ShardResult, finished_shard, shard_files, write_shard
@@ -164,12 +164,10 @@ class Unfinished:
     def publish(self, results: list[ShardResult]) -> Mapping[str, Path | str]:
         """Make datasets of the finished shards, and remove the state; return their places by split."""
         if not any(result.records for result in results):
-            reasons = count_reasons(skip for result in results for skip in result.skipped)
-            frequent = sorted(reasons.items(), key=lambda reason: -reason[1])
+            reasons = name_reasons([skip for result in results for skip in result.skipped])
             self.discard()
             raise SourceError(
-                f"no {self.plan.encoder.sample_type} could be converted; left out: "
-                + ", ".join(f"{count:,} x {reason}" for reason, count in frequent),
+                f"no {self.plan.encoder.sample_type} could be converted; left out: {reasons}",
                 path=self.plan.listing.root,
             )
         outputs = [SplitOutput(self.plan, self.folder, split, results) for split in self.plan.splits]

@@ -10,29 +10,33 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
 
 from stoker._native import first_changed
-from stoker.log import progress_line
+from stoker.log import EventLog, progress_line
 from stoker.urls import is_url, without_credentials
 
+from ..codecs.header import reads_heic
 from ..containers.container import SUFFIXES, is_local_shard
 from ..containers.external import find_shards
 from ..containers.listing import LISTING_NAME, read_listing, write_listing
 from ..containers.shard_names import expand, is_pattern
 from ..dataset.columns import Strings
-from ..dataset.manifest import MANIFEST_NAME
+from ..dataset.manifest import MANIFEST_NAME, Manifest
 from ..files import write_durably
 from ..index_cache import cached_index
-from ..sources.listing import Listing
+from ..sources.listing import Listing, count_reasons
 from ..threads import available_cores
 from .images import list_images, write_image_index
 from .shards import index
 
 _FILES_CHECKED = 10_000
+_LOG = EventLog("dataset")
 _FOLDERS = "folders.listing"
 _TICK = 20_000_000  # nanoseconds in which two changes may get the same time from Linux
 _SECOND = 1_000_000_000
@@ -55,7 +59,9 @@ def index_shards_in_cache(path: str | os.PathLike[str]) -> Path:
 
     def make(folder: Path) -> None:
         with progress_line(f"indexing {origin}", "bytes") as show:
-            index([shard.source for shard in shards], folder, container=container.name, progress=show)
+            sources = [shard.source for shard in shards]
+            manifest = index(sources, folder, container=container.name, progress=show)
+        _warn_of_broken(origin, manifest, {})
 
     return cached_index(origin, [container.name, *identity], make)
 
@@ -69,10 +75,18 @@ def index_in_cache(path: Path) -> Path:
         with progress_line(f"listing {path}", "images") as show:
             listing = list_images(source)
             manifest = write_image_index(listing, folder, max(8, 2 * available_cores()), show)
+        _warn_of_broken(source, manifest, count_reasons(listing.skipped))
         _write_folders(folder / _FOLDERS, _folders_of(listing, source), began)
         write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())
 
-    return cached_index(source, ["images"], make, _is_current)
+    return cached_index(source, ["images", *(["heic"] if reads_heic() else [])], make, _is_current)
+
+
+def _warn_of_broken(source: str, manifest: Manifest, expected: Mapping[str, int]) -> None:
+    """Say which images are left out; ``expected`` are files that were left out as no images."""
+    if broken := Counter(manifest.skipped) - Counter(expected):
+        reasons = ", ".join(f"{number:,} x {reason}" for reason, number in sorted(broken.items()))
+        _LOG.warning(source, f"images of {source} are left out: {reasons}")
 
 
 def _folders_of(listing: Listing, source: str) -> list[str]:

@@ -34,7 +34,7 @@ from ..sources.image_files import (
     read_source_file,
     walk_folder,
 )
-from ..sources.listing import ListedFiles, Listing, Skip, no_images_error
+from ..sources.listing import ListedFiles, Listing, Skip, lost_classes, missing_classes_error, no_images_error
 from ..sources.options import SourceOptions
 from ..sources.registry import find_format, list_source
 from ..sources.source import Source
@@ -42,7 +42,7 @@ from ..threads import available_cores, check_threads, thread_map
 
 _FORMATS = ("folder", "list")
 _CONVERT = "Convert the source with stoker.convert, which reads all formats and makes faster shards."
-_MOST_NAMED = 5
+_CONVERT_OTHERS = "Repair or remove them, or convert the others with allow_missing_classes."
 _FILES = 1024  # files of a task
 _AHEAD = 64
 
@@ -108,13 +108,8 @@ def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Lis
     else:
         source = Source(src, SourceOptions(unlabelled=unlabelled))
     listing = list_source(source, source_format)
-    if missing := listing.missing_classes:
-        named = ", ".join(f"{skip.key} ({skip.message})" for skip in missing[:_MOST_NAMED])
-        raise SourceError(
-            f"classes without an image: {named}{', ...' if len(missing) > _MOST_NAMED else ''}",
-            path=src,
-            hint="Repair or remove them, or convert the others with allow_missing_classes.",
-        )
+    if listing.missing_classes:
+        raise missing_classes_error(listing.missing_classes, src, _CONVERT_OTHERS)
     return listing
 
 
@@ -182,6 +177,8 @@ def write_image_index(
     if len(broken) == len(listing):
         raise no_images_error("no file is an image", listing.root, skipped)
     if broken:
+        if missing := lost_classes(listing, np.array(sorted(broken)), broken.values()):
+            raise missing_classes_error(missing, listing.root, _CONVERT_OTHERS)
         intact = np.delete(np.arange(len(listing)), sorted(broken))
         listing, headers = listing.take(intact), headers[:, intact]
     root = source = str(listing.root)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,7 +41,7 @@ from ..dataset.versions import publish_index
 from ..files import check_named, file_digest
 from ..remote.store import Store
 from ..sources.columns import typed_column
-from ..sources.listing import Skip, no_images_error
+from ..sources.listing import Skip, missing_classes_error, no_images_error
 from ..sources.objects import BadObjectError, ObjectTable, check_shares, checked_box
 from ..threads import thread_map
 from .class_names import ClassNames, Contradiction, check_class, label_type_error
@@ -116,6 +116,7 @@ class _Indexer:
         self._class_names = ClassNames(self.classes or ())
         self._label_type: type | None = None  # of all labels: int, str, float, tuple or NoneType
         self._skipped: Counter[str] = Counter()
+        self._lost: dict[str, Counter[str]] = defaultdict(Counter)  # the reasons, by the name of a class
         self._total, self._done = sum(shard.size for shard in self.shards), 0
 
     def run(self, locations: list[str], *, by_ranges: bool) -> Manifest:
@@ -134,13 +135,23 @@ class _Indexer:
         classes = self.classes
         if classes is None:
             by_shard = self.names.label_type == "shard"
-            classes = self._shard_names if by_shard else sorted(self._rows.class_names)
+            classes = self._shard_names if by_shard else self._found_names()
         if not self._rows.finish(self.folder / INDEX_NAME, classes):
             left_out = (Skip("", reason) for reason in self._skipped.elements())
             raise no_images_error("there is no image in these shards", self.shards[0].source, left_out)
         if self._joined.records:
             listed.append(replace(self._joined, digest=file_digest(self.folder / _JOINED)))
         return self._manifest(listed, tuple(classes))
+
+    def _found_names(self) -> list[str]:
+        """The names of the classes of the records, which all must have an image."""
+        lost = {name: reasons for name, reasons in self._lost.items() if name not in self._rows.class_names}
+        if lost and self._rows.class_names:
+            skips = [Skip(name, *(f"{n:,} x {why}" for why, n in lost[name].most_common(1))) for name in lost]
+            raise missing_classes_error(
+                sorted(skips), self.shards[0].source, "Repair them, or name the classes that stay."
+            )
+        return sorted(self._rows.class_names)
 
     def _read_whole(self, number: int) -> tuple[int, str]:
         shard, name = self.shards[number], self._shard_names[number]
@@ -180,8 +191,10 @@ class _Indexer:
         shard, name = self.shards[number], self._shard_names[number]
         for parsed in records:
             count += 1
-            if parsed.sample is None:
+            if parsed.sample is None or parsed.reason:
                 self._skipped[parsed.reason] += 1
+                if parsed.sample is not None and isinstance(parsed.sample.label, str):
+                    self._lost[parsed.sample.label][parsed.reason] += 1
             else:
                 try:
                     self._add(number, parsed, parsed.sample)

@@ -28,7 +28,7 @@ from stoker.errors import DecodeError, ImageTooLargeError, SourceError
 from stoker.urls import is_url, without_credentials
 
 from ..codecs.codec import CODECS, SIGNATURE_BYTES, ImageHeader, is_image_start
-from ..codecs.header import DAMAGE_CHECKS, read_header
+from ..codecs.header import DAMAGE_CHECKS, needed_package, read_header
 from ..dataset.columns import Strings, take_strings
 from ..files import is_inside, is_regular, is_unicode, leaves_folder, printable_name, read_at
 from ..remote.store import Store, StoredFile
@@ -160,6 +160,8 @@ def check_image(data: bytes, max_pixels: int) -> ImageHeader:
     except ImageTooLargeError as error:
         raise SkippedError("too many pixels", error.message) from error
     except DecodeError as error:
+        if (package := needed_package(error)) is not None:
+            raise SkippedError(package, "") from error
         raise SkippedError("broken image", error.message) from error
     if header.height * header.width > max_pixels:
         raise SkippedError("too many pixels", f"{header.width} x {header.height}, more than {max_pixels}")

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stoker.errors import SourceError
 
@@ -227,6 +228,43 @@ def no_images_error(
     return SourceError(
         f"{message}; left out: {reasons}" if reasons else message, path=path, hint=remedies or hint
     )
+
+
+_NAMED_CLASSES = 5
+_CONVERT_OTHERS = "Repair or remove them, or convert the other classes alone: allow_missing_classes=True."
+
+
+def missing_classes_error(
+    missing: Sequence[Skip], path: str | os.PathLike[str], hint: str = _CONVERT_OTHERS
+) -> SourceError:
+    """The error about classes of a source that have no image, each with the reason."""
+    named = ", ".join(f"{skip.key} ({skip.message})" for skip in missing[:_NAMED_CLASSES])
+    more = f" and {len(missing) - _NAMED_CLASSES:,} more" if len(missing) > _NAMED_CLASSES else ""
+    return SourceError(f"classes without an image: {named}{more}", path=path, hint=hint)
+
+
+def lost_classes(listing: Listing, rows: npt.NDArray[np.int64], skipped: Iterable[Skip]) -> tuple[Skip, ...]:
+    """The named classes of which every sample is at ``rows``, (M,) int64, which are left out, and why."""
+    if not len(rows) or listing.labels is None or not listing.classes:
+        return ()
+    number = len(listing.classes)
+    lost = listing.take(rows)
+    gone = class_counts(lost, number) == class_counts(listing, number)
+    gone &= class_counts(lost, number) > 0
+    reasons = {skip.key: skip for skip in skipped}
+    classes = []
+    for label in np.flatnonzero(gone).tolist():
+        keys = lost.keys.filter(pc.equal(lost.labels, label)) if not listing.multi_label else lost.keys
+        known = [reasons[key] for key in keys.to_pylist() if key in reasons]
+        classes.append(Skip(listing.classes[label], name_reasons(known)))
+    return tuple(classes)
+
+
+def class_counts(listing: Listing, number: int) -> npt.NDArray[np.int64]:
+    """How many samples have each of ``number`` labels, (number,) int64."""
+    assert listing.labels is not None, "called for listings with labels"
+    labels = listing.labels.flatten() if listing.multi_label else listing.labels
+    return np.bincount(labels.to_numpy(zero_copy_only=False), minlength=number)
 
 
 def name_reasons(skipped: Sequence[Skip]) -> str:

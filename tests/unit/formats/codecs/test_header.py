@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.images import encode, exif, first_images
+from helpers.options import convert
 from helpers.payloads import png_file
 from PIL import Image, PngImagePlugin
 
 import stoker
 from stoker.augment import CenterCrop, Resize
-from stoker.errors import DecodeError, ImageTooLargeError
+from stoker.errors import DatasetError, DecodeError, ImageTooLargeError, SourceError
 from stoker.formats.codecs.codec import Codec, ImageHeader
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
 from stoker.formats.codecs.header import read_header
@@ -156,18 +157,29 @@ HEIC_START = b"\0\0\0\x1cftypheic\0\0\0\0mif1heic"
 PIXELS = np.kron(np.arange(0, 192, dtype=np.uint8).reshape(8, 8, 3), np.ones((8, 8, 1), np.uint8))
 
 
+@pytest.mark.usefixtures("cache")
 def test_without_pillow_heif_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     with pytest.raises(DecodeError, match="pip install pillow-heif"):
         read_header(HEIC_START)
     (tmp_path / "photos" / "a").mkdir(parents=True)
     (tmp_path / "photos" / "a" / "phone.heic").write_bytes(HEIC_START)
+    needs = "HEIC needs pillow-heif, which is not installed: pip install pillow-heif"
+    for source, made in (("photos", "all"), ("photos/a", "none")):
+        with pytest.raises(SourceError, match=f"left out: 1 x {needs}"):
+            convert(tmp_path / source, tmp_path / made, unlabelled=source != "photos")
     Image.fromarray(PIXELS).save(tmp_path / "photos" / "a" / "camera.jpg")
     summary = stoker.convert(tmp_path / "photos", tmp_path / "shards")
-    assert (summary.written, summary.skipped) == (1, {"broken image": 1})
-    assert "pip install pillow-heif" in (tmp_path / "shards" / "skipped.jsonl").read_text()
+    assert (summary.written, summary.skipped) == (1, {needs: 1})
+    assert needs in (tmp_path / "shards" / "skipped.jsonl").read_text()
+    assert len(stoker.open(tmp_path / "photos")) == 1
+    assert f"images of {tmp_path / 'photos'} are left out: 1 x {needs}" in caplog.text
+    assert stoker.convert(tmp_path / "photos", tmp_path / "shards").already
+    monkeypatch.setattr("stoker.formats.conversion.publishing.reads_heic", lambda: True)
+    with pytest.raises(DatasetError, match="there is a dataset already"):
+        stoker.convert(tmp_path / "photos", tmp_path / "shards")
 
 
 def test_heic_photographs_are_read(tmp_path: Path) -> None:

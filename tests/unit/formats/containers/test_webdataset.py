@@ -248,6 +248,20 @@ def test_a_value_that_cannot_be_used_is_refused(
         assert (caught.value.shard, caught.value.record, caught.value.key) == ("x.tar", 1, "b")
 
 
+def test_a_class_without_an_image_in_the_archives_is_refused(tmp_path: Path) -> None:
+    images = [(jpeg(0), b"ant"), (b"\xff\xd8\xff broken", b"bee"), (b"", b"bee"), (jpeg(1), b"cat")]
+    members = [
+        one for i, (image, cls) in enumerate(images) for one in ((f"{i}.jpg", image), (f"{i}.cls", cls))
+    ]
+    archive = write_members(tmp_path / "x.tar", members)
+    with pytest.raises(SourceError, match=r"without an image: bee \(2 x image whose header"):
+        index([archive], tmp_path / "into")
+    with pytest.raises(SourceError, match="without an image: bee"):
+        stoker.convert(archive, tmp_path / "out")
+    names = ("ant", "bee", "cat")
+    assert indexed(tmp_path / "into", archive, classes=names).labels.tolist() == [0, 2]
+
+
 def test_archives_at_a_url_give_the_index_of_those_on_a_disk(tmp_path: Path, memory: Any) -> None:
     for number in range(2):
         path = write_samples(

@@ -140,6 +140,29 @@ def test_a_class_without_an_image_is_refused(photos: Path, tmp_path: Path, kind:
     assert "fox" not in stoker.open(tmp_path / "out").classes
 
 
+@pytest.mark.parametrize("labels", ["fox", "several"])
+def test_a_class_whose_images_are_all_broken_is_refused(photos: Path, tmp_path: Path, labels: str) -> None:
+    source = photos
+    (photos / "fox").mkdir()
+    for number in range(2):
+        (photos / "fox" / f"{number}.jpg").write_bytes((photos / "cat" / "0.jpg").read_bytes()[:-40])
+    if labels == "several":
+        source = photos / "list.json"
+        source.write_text(
+            '[{"path": "cat/0.jpg", "labels": ["cat"]}, {"path": "fox/1.jpg", "labels": ["cat", "fox"]}]'
+        )
+    with pytest.raises(
+        SourceError, match=r"classes without an image: fox \([12] x broken image.*fox/"
+    ) as caught:
+        convert(source, tmp_path / "out", val=0.5 if labels == "fox" else 0)
+    assert "allow_missing_classes" in str(caught.value.hint)
+    with pytest.raises(SourceError, match="classes without an image: fox"):
+        stoker.open(source)
+    assert convert(source, tmp_path / "out", allow_missing_classes=True).skipped["broken image"] in (1, 2)
+    (photos / "fox" / "1.jpg").write_bytes((photos / "cat" / "0.jpg").read_bytes())
+    convert(source, tmp_path / "repaired")
+
+
 def test_a_source_of_links_gives_the_same_dataset_or_is_left_out(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "links").mkdir()
     for folder in photos.iterdir():
