@@ -131,8 +131,11 @@ class NativeEngine:
         self._most: dict[int, int] = {}  # elements of the largest array so far, by image column
         self._step_memory = _native.BufferPool(2 * settings.num_threads)
         self._in_flight: deque[PendingBatch] = deque()
+        self._closed = False
 
     def submit(self, work: Work) -> None:
+        if self._closed:
+            raise EngineError("the engine is closed", hint="Make a new loader.")
         self._buffers.keep_at_least(len(self._in_flight) + 1 + _SPARE_BUFFERS)
         images = tuple(self._array(*numbered) for numbered in enumerate(work.columns))
         batch = PendingBatch(work, images, np.empty(len(work.samples), np.uint8))
@@ -144,6 +147,8 @@ class NativeEngine:
         self._in_flight.append(batch)
 
     def collect(self) -> Result:
+        if not self._in_flight:
+            raise EngineError("no batch is in flight", hint="Submit one first.")
         batch = self._in_flight[0]
         batch.started.wait()
         if batch.job:
@@ -164,6 +169,7 @@ class NativeEngine:
         self._shards.will_need(*needed_bytes(samples, columns if self._reads_parts else ()), gap=_GAP)
 
     def close(self) -> None:
+        self._closed = True
         self._pool.close()
         for batch in list(self._in_flight):
             if batch.job:

@@ -34,7 +34,7 @@ def define_pipeline(spec: PipelineSpec, settings: EngineSettings, *, batch_size:
 
 
 def _device_id(device: str) -> int | None:
-    return None if device == "cpu" else int(device.removeprefix("cuda:"))
+    return None if device == "cpu" else int(device.removeprefix("cuda:") or 0)
 
 
 def _images(spec: PipelineSpec, settings: EngineSettings, cuts: int) -> tuple[Any, ...]:
