@@ -57,7 +57,7 @@ class UnfinishedAtUrl(Unfinished):
     def __init__(self, url: str, scratch: Path, plan: DatasetPlan) -> None:
         self._store = Store(url)
         super().__init__(scratch, plan, self._store.url)
-        self._ended = False  # whether the state is gone; one that lies there then is another conversion's
+        self._ended = False  # whether the state is gone: what lies there then is another conversion's
 
     def _read_plan(self) -> bytes | None:
         return self._store.read_if_there(_PLAN)
@@ -151,6 +151,7 @@ class UnfinishedAtUrl(Unfinished):
 
     def _publish(self, outputs: list[SplitOutput]) -> Mapping[str, Path | str]:
         """Make the datasets here, without their shards; rename the shards there, and upload the rest."""
+        # This removes the state on this machine alone.
         folders = super()._publish(outputs)
         stores = {split: self._store.child(split) for split in folders}
         # First of all, for they name the files that another plan removes if this one is interrupted.
@@ -188,6 +189,7 @@ class UnfinishedAtUrl(Unfinished):
     def discard(self) -> None:
         super().discard()
         if not self._ended:
+            self._remove_plan()  # first, as no call can resume a part of the state
             self._store.remove(STATE_NAME)
 
 

@@ -18,6 +18,8 @@ from helpers.publications import check_at_url
 
 import stoker
 from stoker.errors import DatasetError, SourceError, StorageError
+from stoker.formats.dataset.manifest import STATE_NAME
+from stoker.formats.remote.store import Store
 from stoker.formats.sources.image_files import SkippedError, read_source_file
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -126,6 +128,24 @@ def test_another_conversion_at_a_url_leaves_nothing_of_one_interrupted_while_it_
 ) -> None:
     """A few calls are interrupted; in tests/stress every one is."""
     assert check_at_url(photos, memory, container, every=False) > 20
+
+
+def test_the_same_call_ends_a_conversion_killed_while_it_removed_its_state(
+    photos: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove = Store.remove
+
+    def killed(store: Store, name: str) -> None:
+        if name != STATE_NAME or not memory.exists("/bucket/out/dataset.json"):
+            return remove(store, name)
+        remove(store, f"{name}/00000.arrow")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "remove", killed)
+    with pytest.raises(KeyboardInterrupt):
+        convert(photos, "memory://bucket/out", shards=2)
+    monkeypatch.undo()
+    assert convert(photos, "memory://bucket/out", shards=2).already
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
