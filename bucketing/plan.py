@@ -42,7 +42,7 @@ class Batch(NamedTuple):
     """The batch of one rank at one step.
 
     Attributes:
-        rows: (n,) int64, rows of the dataset.
+        rows: (n,) int64, numbers of what was batched: samples, or a loader's draws or packed rows.
         shape: ``(n, length)``, or ``(n, length, length)`` for two lengths in each sample; the same on
             every rank at this step.
     """

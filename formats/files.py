@@ -271,7 +271,7 @@ def write_durably(path: Path, content: bytes | bytearray) -> None:
 
 
 def move_durably(source: Path, target: Path) -> None:
-    """Rename a file or folder that has been synced; it replaces a file or folder at ``target``."""
+    """Rename a file or folder that has been synced, over one at ``target``; the caller syncs the folder."""
     if target.is_dir() and not target.is_symlink():
         shutil.rmtree(target)
     source.rename(target)

@@ -283,7 +283,7 @@ class ShardOptions:
     most_records: ClassVar[int] = _MOST
     """About the largest number of records in a shard of ``shard_bytes``; it bounds the memory of writing."""
     omitted: ClassVar[frozenset[str]] = frozenset()
-    """Options, all newer ones, that manifests record only if they are used, as older datasets lack them."""
+    """Options that are left out of manifests while they are not used, as older datasets lack them."""
 
     def __post_init__(self) -> None:
         if [self.shard_bytes > 0, self.shard_records > 0, self.shards > 0].count(True) != 1:
@@ -410,7 +410,7 @@ class ConvertOptions(ShardOptions):
 
     @property
     def compresses_again(self) -> bool:
-        """Whether JPEGs that need no resizing are encoded again, because a quality is asked for."""
+        """Whether JPEGs that need no resizing are encoded again, for a quality or a subsampling."""
         return self.encoding == "jpeg" and (self.quality is not None or self.subsampling is not None)
 
     @property

@@ -125,7 +125,7 @@ class ShardFile:
         self._skipped += outcome.skipped
 
     def finish(self, state: Path, number: int) -> ShardResult:
-        """Write the index of the shard, ``number`` of its dataset, and move all files to ``state``."""
+        """Write the index of the shard, ``number`` in its split, and move all files to ``state``."""
         shard = self._writer.finish()
         table = np.frombuffer(self._attributes, np.int32).reshape(-1, len(self._columns.attributes))
         rows = np.frombuffer(self._rows, np.int64)

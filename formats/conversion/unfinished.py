@@ -2,7 +2,7 @@
 
 ``.stoker-convert`` in the target holds the state:
 
-- ``plan.json``, the fingerprint of the plan, without which this is another conversion;
+- ``plan.json``, which holds only the fingerprint of the plan: each call plans anew and compares;
 - ``attempt-*``, a folder for each shard that is being written;
 - for each finished shard its files, ``NNNNN.arrow`` (its part of the index) and, written last, ``NNNNN.json``
   (its result): a shard with a result is finished, and each shard without one is made again;
@@ -143,7 +143,7 @@ class Unfinished:
 
     @contextmanager
     def discarded_on_bad_source(self) -> Iterator[None]:
-        """A block that removes the conversion on an error of the source, which ends it for good."""
+        """A block that removes all finished shards on an error of the source: the next call starts afresh."""
         try:
             yield
         except (SampleError, SourceError):
@@ -224,7 +224,7 @@ class Unfinished:
         for number, shard in output.shards.items():
             files = shard_files(self.folder, number, self._container)
             for file, name in published_names(shard, self._container).items():
-                if files[file].exists():  # else an interrupted publication has moved it
+                if files[file].exists():  # else it was moved by an interrupted call, or lies at a URL
                     move_durably(files[file], dataset / name)
         contents = {
             SKIPPED_NAME: skipped_lines(output.skipped),

@@ -24,7 +24,7 @@ def _split_names(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Training:
-    """The part of each sample that a model is trained on, and the chats that samples may be."""
+    """How chats become text, and which tokens of each sample a model is trained on."""
 
     messages: str | None = option(
         None,

@@ -20,7 +20,7 @@ class State:
     # :class:`~stoker.pipeline.order.schedule.Schedule`
     position: int
     # Everything that determines order and content of batches: dataset, seed, shuffle, transforms and the form
-    # of objects. Ranks, batch size, threads and engine are not part of it
+    # of objects. Ranks, threads and engine are not part of it, nor, of images, the batch size
     identity: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:

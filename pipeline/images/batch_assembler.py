@@ -101,7 +101,7 @@ class BatchAssembler:
         self._last_bad: SampleError | None = None
 
     def complete(self, collected: CollectedBatch) -> FinishedBatch:
-        """Return the batch."""
+        """Apply the policy for bad samples, and make the columns and the framework's arrays."""
         planned, result, stream = collected.planned, collected.result, self._adapter.copy_stream
         self._raise_step_error(planned, result)
         bad_sources = result.status != Status.OK
@@ -179,7 +179,7 @@ class BatchAssembler:
     def _transform(
         self, images: ImageContents, labels: Array | None, draw_keys: Int64, size: Size
     ) -> tuple[ImageContents, Array | None]:
-        """Images and labels after all transforms of batches, which named image columns do not have."""
+        """Images and labels after all transforms of batches (MixUp); named image columns have none."""
         config = self._config
         mix = mix_in_place if isinstance(images.images, np.ndarray) else self._adapter.mix
         for number in range(len(config.batch_transform_plan.transforms)):

@@ -57,7 +57,7 @@ from .config import ImageLoaderConfig
 from .objects import deciding_objects
 from .planned_batches import DrawnBatch, PlannedBatch, batch_of, block_reads, drawn_batches, planned_batches
 
-_MOST_RANKS_THAT_KEEP = 2  # with more ranks, one of them shows a sample of a mosaic once or twice
+_MOST_RANKS_THAT_KEEP = 2  # more ranks show each sample of a mosaic once or twice each
 
 
 if TYPE_CHECKING:
@@ -338,22 +338,22 @@ def started_batches(
             cached = cached or remote.begin_epoch(config, steps, epoch)
             with stages.stage("fetching"):
                 cached.wait()
-        # Annotations and arrays are read, and drawn on other threads.
+        # Annotations are read here, arrays on other threads, which also transform masks.
         wait_for_contents, decided = start_contents(pipeline, config, draw_epoch, batch, params)
         # The engine decodes and transforms. Last, because an error after it would leave a batch in it.
         if len(batch):
             engine.submit(Work(batch.samples, decided[0], tuple(decided[1:])))
-        yield Started(1, _made(config, engine, cached, batch, wait_for_contents))
+        yield Started(1, _collected(config, engine, cached, batch, wait_for_contents))
 
 
-def _made(
+def _collected(
     config: ImageLoaderConfig,
     engine: Engine,
     cached: CachedEpoch | None,
     batch: PlannedBatch,
     wait_for_contents: Callable[[], Contents],
 ) -> Iterator[CollectedBatch]:
-    """Wait for the engine and the readers of one batch."""
+    """Wait for the engine and the readers of one batch, once it is asked for."""
     result = engine.collect() if len(batch) else _empty_result(config, batch.size)
     contents = wait_for_contents()
     if cached:

@@ -101,12 +101,12 @@ def batches_at_first(schedule: Schedule) -> int:
 
 
 def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[PlannedBatch]:
-    """Yield the batches of an epoch, in order."""
-    first, steps = 0, batches_at_first(schedule)
+    """Yield the batches of this rank's steps, in order."""
+    first, count = 0, batches_at_first(schedule)
     while first < len(schedule):
-        chunk = range(first, min(first + steps, len(schedule)))
+        chunk = range(first, min(first + count, len(schedule)))
         parts = [(*schedule.draws(step), schedule.size(step), schedule.groups(step)) for step in chunk]
-        first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
+        first, count = first + count, max(1, min(2 * count, _ORDER_CHUNK // schedule.batch_size))
         draws, mask = (np.concatenate([part[k] for part in parts]) for k in range(2))
         counts = [len(draws) for draws, *_ in parts]
         shown_at = schedule.shown_at(np.repeat(chunk, counts), draws, mask)

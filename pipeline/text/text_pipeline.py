@@ -178,7 +178,7 @@ class TextPipeline(Pipeline):
         return epoch, len(parts.history), position
 
     def first_draw(self, state: Mapping[str, Any]) -> int:
-        """The batches of an epoch that has started are planned."""
+        """That of the next epoch once one has started, since its batches are planned as a whole."""
         try:
             begun = state["position"] > 0 or len(state["history"]) > 0
             return int((state["epoch"] + begun) * self.order.n)
@@ -290,7 +290,7 @@ def started_batches(
     pipeline: TextPipeline, steps: PlannedSteps, remote: CachedText | None, totals: StatsTotals
 ) -> Iterator[Started]:
     """Start the batches of these steps, small ones together; ``TextPipeline.complete`` ends them."""
-    config, cached, step = pipeline.config, None, 0
+    config, cached_epoch, step = pipeline.config, None, 0
     # The draws of the epoch, and how they form batches of similar lengths or packed rows.
     epoch = config.planner.epoch_of(steps.plan)
     alone = remote is not None or not config.reads_padded
@@ -302,12 +302,14 @@ def started_batches(
         slices = pipeline.slices(epoch, steps, batches, step)
         # Their bytes, which come from a storage, or which the operating system reads ahead.
         if remote:
-            cached = cached or remote.begin_epoch(pipeline, steps)
+            cached_epoch = cached_epoch or remote.begin_epoch(pipeline, steps)
             with totals.worker.stage("fetching"):
-                cached.wait()
+                cached_epoch.wait()
         locations = config.reader.locate(slices.positions)
         config.reader.will_need(slices, locations)
-        yield Started(len(taken), _made(config, steps, _Start(taken, batches, slices, locations), cached))
+        yield Started(
+            len(taken), _made(config, steps, _Start(taken, batches, slices, locations), cached_epoch)
+        )
         step = taken.stop
 
 
