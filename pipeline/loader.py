@@ -354,8 +354,8 @@ class Loader:
             The number of that batch.
 
         Raises:
-            ConfigError: There is no such sample, the batch was received already, no replacement would be
-                left, or captions are packed beside patches.
+            ConfigError: There is no such sample, a key names several, the batch was received already, no
+                replacement would be left, or captions are packed beside patches.
         """
         check_owner(self._owner)
         from .order.exclusions import Exclusions, positions_of

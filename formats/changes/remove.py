@@ -16,11 +16,15 @@ from stoker.errors import ConfigError, SourceError
 
 from ..dataset.index import Index, concat_indexes, open_index, write_index
 from ..dataset.manifest import IndexFile, index_name
-from ..dataset.selection import matching
+from ..dataset.selection import check_unambiguous, matching
 from ..dataset.versions import ChangeSummary, locked_dataset, publish_version, staging_folder
 
 _CHUNK = 1 << 20  # rows
 _NOT_FOUND = "key that is not in the dataset"
+_CHOOSE = (
+    'Say in the condition which of them, such as where="key == {0!r} and shard == 0". Without the shard it '
+    "leaves out all."
+)
 
 
 def remove(
@@ -35,12 +39,13 @@ def remove(
 
     Args:
         dataset: The dataset's folder.
-        keys: Keys of the samples to leave out, or a file with a key on each line.
+        keys: Keys of the samples to leave out, or a file with a key on each line. Each names one sample.
         where: A condition on the index's columns, as :meth:`stoker.Dataset.select` takes it, such as
             ``"width < 64"``. With both arguments, all samples that either names are left out.
 
     Raises:
-        ConfigError: Neither is given, the condition cannot be used, or it would leave out no sample or all.
+        ConfigError: Neither is given, a key names several samples, the condition cannot be used, or it would
+            leave out no sample or all.
         DatasetError: There is no dataset in the folder, or it is at a URL.
         LockedError: Another process changes the dataset.
         SourceError: The file of keys cannot be read.
@@ -60,7 +65,9 @@ def remove(
             out |= np.asarray(
                 pc.is_in(index.arrow("key"), value_set=pa.array(sorted(listed), pa.large_string()))
             )
-            if missing := len(listed - set(index.keys(np.flatnonzero(out)))):
+            found = index.keys(np.flatnonzero(out))
+            check_unambiguous(found, _CHOOSE)
+            if missing := len(listed - set(found)):
                 skipped[_NOT_FOUND] = missing
             changes.append(f"{len(listed):,} key{'' if len(listed) == 1 else 's'}{source}")
         if where is not None:

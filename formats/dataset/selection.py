@@ -22,6 +22,7 @@ import ast
 import hashlib
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -238,6 +239,15 @@ def matching(index: Index, expression: pc.Expression | str, objects: Bool | None
     columns = {name: index.arrow(name) for name in index.types}
     columns = {**_object_columns(index, str(condition), objects), **columns}
     return _matching_rows(pa.table(columns), expression, condition)
+
+
+def check_unambiguous(keys: Iterable[str], hint: str) -> None:
+    """Raise ConfigError if one of these keys, of different samples that were found by key, occurs twice."""
+    twice = [(key, count) for key, count in Counter(keys).items() if count > 1]
+    if twice:
+        key, count = twice[0]
+        others = f", and {len(twice) - 1:,} more keys name several" if len(twice) > 1 else ""
+        raise ConfigError(f"the key {key!r} names {count:,} samples{others}", hint=hint.format(key))
 
 
 def _matching_rows(table: pa.Table, expression: pc.Expression | str, condition: pc.Expression) -> Bool:

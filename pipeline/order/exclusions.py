@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker.errors import CheckpointError, ConfigError
+from stoker.formats.dataset.selection import check_unambiguous
 from stoker.random import hash_words
 
 from .orders import Order, Repeat, Stream
@@ -92,16 +93,21 @@ def positions_of(source: SampleSource, keys: Iterable[str | int]) -> Int64:
     numbers = np.array([int(key) for key in values if not isinstance(key, str)], np.int64)
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(source):
         raise ConfigError(f"positions go from 0 to {len(source) - 1}, found {numbers.min()}, {numbers.max()}")
-    positions, known, first = [numbers], set[str](), 0
+    positions, found, first = [numbers], dict[tuple[str, int], str](), 0
     for dataset in source.datasets if names else ():
         is_wanted = np.asarray(
             pc.is_in(dataset.index.arrow("key"), value_set=pa.array(names, pa.large_string()))
         )
         local = np.flatnonzero(is_wanted[dataset.rows])
-        known.update(dataset.keys(local))
+        # A selection may draw one sample at several positions, and a mixture from several selections.
+        samples = ((dataset.manifest.fingerprint, row) for row in dataset.rows[local].tolist())
+        found.update(zip(samples, dataset.keys(local), strict=True))
         positions.append(first + local)
         first += len(dataset)
-    if missing := sorted(set(names) - known):
+    check_unambiguous(
+        found.values(), "Give the position of the sample that is meant, as the column 'row' has it."
+    )
+    if missing := sorted(set(names) - set(found.values())):
         raise ConfigError(
             f"no sample has the key {missing[0]!r}" + (f", and {len(missing) - 1} more" * (len(missing) > 1)),
             hint="Keys are those of the column 'key' of a batch, and of loader.dataset.keys().",

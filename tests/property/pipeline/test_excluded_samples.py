@@ -300,6 +300,26 @@ def test_wrong_exclusions_are_refused_and_the_pass_goes_on(thumbnails: Path) -> 
         assert len(list(running)) == 3
 
 
+def test_a_key_of_two_datasets_is_refused_and_one_of_two_selections_is_not(
+    thumbnails: Path, tmp_path: Path
+) -> None:
+    dataset = stoker.open(thumbnails)
+    key = dataset.keys([3])[0]
+    both = stoker.mix([(dataset.select([3, 4, 3]), 1), (dataset.select([5, 3]), 1)])
+    with ImageLoader(both, batch_size=1, transforms=CROP, columns=COLUMNS) as loader:
+        loader.exclude(key)
+        assert {row for batch in loader for row in rows_of(batch)} <= {1, 3}
+    for part in ("a", "b"):
+        with stoker.Writer(tmp_path / part) as writer:
+            for name in (key, part):
+                writer.write(dataset.read(3), key=name)
+    both = stoker.mix([(tmp_path / part, 1) for part in ("a", "b")])
+    with ImageLoader(both, batch_size=1, transforms=CROP, columns=COLUMNS) as loader:
+        with pytest.raises(ConfigError, match="names 2 samples"):
+            loader.exclude(key)
+        assert loader.exclude("b") == 0
+
+
 def test_a_state_replaces_exclusions_and_a_damaged_one_is_refused(thumbnails: Path) -> None:
     with ImageLoader(thumbnails, batch_size=16, transforms=CROP) as loader:
         loader.exclude(3)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.datasets import jpeg
+from helpers.shards import write_samples
 
 import stoker
+from stoker.augment import Resize
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.changes import remove as removing
+from stoker.formats.conversion.options import ImageStorage
 
 
 def test_samples_are_left_out_by_condition_and_by_key(
@@ -30,6 +35,29 @@ def test_samples_are_left_out_by_condition_and_by_key(
     assert dataset.mask(3) == stoker.open(folder, version=1).mask(11)
     assert len(stoker.open(folder, version=1)) == 12
     assert stoker.verify(folder, decode=True).samples == 12, "those of all versions"
+
+
+def test_a_key_of_several_samples_is_refused_and_a_condition_chooses_between_them(tmp_path: Path) -> None:
+    for shard in range(2):
+        samples = [{"__key__": f"{i:06d}", "jpg": jpeg(5 * shard + i), "cls": shard} for i in range(3)]
+        write_samples(tmp_path / f"{shard}.tar", samples)
+    folder = tmp_path / "out"
+    stoker.convert(tmp_path / "{0..1}.tar", folder, storage=ImageStorage(shards=2))
+    with pytest.raises(ConfigError, match="the key '000001' names 2 samples, and 1 more keys") as caught:
+        stoker.remove(folder, keys=["000001", "000002"])
+    with stoker.ImageLoader(folder, batch_size=1, transforms=[Resize((8, 8))], columns=("row",)) as loader:
+        with pytest.raises(ConfigError, match=r"the key '000001' names 2 samples(.|\n)*position"):
+            loader.exclude(loader.dataset.keys([1]))
+        loader.exclude(1)
+        rows = [int(row) for batch in loader for row in batch.row]
+        assert 1 not in rows
+        assert 4 in rows
+    assert caught.value.hint is not None
+    condition = re.search(r'where="(.*?)"', caught.value.hint)
+    assert condition is not None
+    assert stoker.remove(folder, where=condition[1]).removed == 1
+    assert stoker.open(folder).keys([0, 1, 2, 3, 4]) == ["000000", "000002", "000000", "000001", "000002"]
+    assert stoker.remove(folder, keys=["000001"]).removed == 1
 
 
 def test_a_file_of_keys_may_have_empty_lines_and_carriage_returns(
