@@ -12,6 +12,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import zlib
@@ -218,6 +219,7 @@ _BINARY = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
+_JSON_ARRAY = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*\{\s*\"")
 _JSON_LINES = (
     "write its texts to JSON Lines, one object in each line; with pandas: "
     "to_json(PATH, orient='records', lines=True)"
@@ -241,6 +243,8 @@ def check_text(path: Path, start: bytes) -> None:
             raise SourceError(f"the file is no text in UTF-8, but {name}", path=path, hint=hint)
     if b"\0" in start:
         raise SourceError("the file is binary, no text: it has a zero byte", path=path, hint=_JSON_LINES)
+    if _JSON_ARRAY.match(start):
+        raise SourceError("the file is a JSON array, not lines", path=path, hint=_JSON_LINES)
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:] if suffix.lower() not in (".gz", ".zst")]
     if suffixes and suffixes[-1] in _TABLES:
         raise SourceError(f"a {suffixes[-1]} file is a table, not lines of text", path=path, hint=_JSON_LINES)

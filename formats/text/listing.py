@@ -125,6 +125,8 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
+_LONGEST = 1 << 28  # bytes of a line; a longer one is no text for training
+_FIRST_LINES = 16  # that are objects if a file under any name holds JSON Lines
 _JSON_LINES = (".jsonl", ".ndjson", ".parquet")  # the columns of Parquet are read as JSON Lines
 
 
@@ -133,8 +135,8 @@ def _bare(path: Path) -> Path:
     return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
 
 
-def _check_files(paths: Sequence[Path], parallel: bool) -> bool:
-    """Check by their names that files can be one source; return whether they hold JSON Lines."""
+def _check_files(paths: Sequence[Path], parallel: bool) -> None:
+    """Check by their names that files can be one source."""
     if not paths:
         raise ConfigError("there is no source: name a text file")
     suffixes = [_bare(path).suffix.lower() for path in paths]
@@ -144,17 +146,42 @@ def _check_files(paths: Sequence[Path], parallel: bool) -> bool:
             path=paths[suffixes.index(".json")],
             hint="Write JSON Lines, one object in each line, and name the file .jsonl.",
         )
-    json_lines = {suffix in _JSON_LINES for suffix in suffixes}
-    if len(json_lines) > 1:
-        raise ConfigError("files of lines and files of JSON Lines cannot form one corpus")
-    if parallel and True in json_lines:
+    if parallel and not set(suffixes).isdisjoint(_JSON_LINES):
         raise ConfigError("parallel files hold lines of text; JSON Lines hold all fields in one file")
     if parallel and len(paths) < 2:
         raise ConfigError("parallel files are two or more", hint="Name a file for each field.")
     real = [os.path.realpath(path) for path in paths]
     if twice := [path for number, path in enumerate(paths) if real.index(real[number]) < number]:
         raise ConfigError("a file of text is named twice", path=twice[0])
-    return True in json_lines
+
+
+def _hold_json_lines(files: Sequence[LineFile]) -> bool:
+    """Whether the files of a corpus hold JSON Lines, by their names or by their first lines."""
+    forms = {file.path: form for file in files if (form := _holds_objects(file)) is not None}
+    if len(set(forms.values())) > 1:
+        plain = next(path for path, form in forms.items() if not form)
+        raise ConfigError(
+            "files of lines and files of JSON Lines cannot form one corpus",
+            path=plain,
+            hint="A line of this file is no object, and the first lines of another file all are.",
+        )
+    return True in forms.values()
+
+
+def _holds_objects(file: LineFile) -> bool | None:
+    """Whether a file holds JSON Lines; None for a file without lines, which fits to any corpus."""
+    if _bare(file.path).suffix.lower() in _JSON_LINES:
+        return True
+    rows = np.flatnonzero(file.sizes <= _LONGEST)[:_FIRST_LINES]
+    forms = [_is_object(line) for row in rows for line in file.read(row[None]) if line.strip()]
+    return all(forms) if forms else None
+
+
+def _is_object(line: bytes) -> bool:
+    with suppress(ValueError, RecursionError):
+        document = json.loads(line) if line.lstrip().startswith(b"{") else None
+        return isinstance(document, dict) and bool(document)
+    return False
 
 
 def _default_fields(paths: Sequence[Path], json_lines: bool, parallel: bool) -> tuple[str, ...]:
@@ -256,9 +283,6 @@ class RowColumns:
             )
 
 
-_LONGEST = 1 << 28  # bytes of a line; a longer one is no text for training
-
-
 @dataclass(frozen=True, kw_only=True)
 class TextListing(Listing):
     """The samples of a text source, in the order of its lines. Keys are ``file:line``; lines count from 1."""
@@ -332,20 +356,21 @@ def open_text(
     messages: bool = False,
 ) -> Iterator[TextListing]:
     """List the samples of text files, which stay open inside the context."""
-    json_lines = _check_files(paths, parallel)
-    if fields is None:
-        fields = _default_fields(paths, json_lines, parallel)
-    names = list_of_names("fields", fields)
-    _check_fields(names, paths, json_lines, parallel)
+    _check_files(paths, parallel)
     wanted = columns or RowColumns()
-    wanted.check(names, json_lines)
-    further = (*wanted.names, *((*names, *CHAT_VALUES) if messages else ()))
-    if messages and not json_lines:
-        raise ConfigError("messages are values of objects, and files of lines have texts alone")
+    further = (*wanted.names, *((*(fields or ()), *CHAT_VALUES) if messages else ()))
     with ExitStack() as stack:
         files = tuple(stack.enter_context(open_lines(path, scratch, further)) for path in paths)
         for file in files:
             check_text(file.path, read_at(file.descriptor, 0, START_BYTES))
+        json_lines = not parallel and _hold_json_lines(files)
+        if fields is None:
+            fields = _default_fields(paths, json_lines, parallel)
+        names = list_of_names("fields", fields)
+        _check_fields(names, paths, json_lines, parallel)
+        wanted.check(names, json_lines)
+        if messages and not json_lines:
+            raise ConfigError("messages are values of objects, and files of lines have texts alone")
         _check_lines(files, parallel)
         for file in files if json_lines else ():
             _check_first(file, names, wanted.names)

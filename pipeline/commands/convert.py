@@ -120,11 +120,8 @@ def convert_text(
 
 
 def _standard_input(folder: Path) -> str:
-    """Copy standard input to a file in a folder; its name says JSON Lines if the first character is {."""
-    stream = sys.stdin.buffer
-    start = stream.read(1)
-    file = folder / ("stdin.jsonl" if start == b"{" else "stdin.txt")
+    """Copy standard input to a file in a folder."""
+    file = folder / "stdin"
     with file.open("wb") as out:
-        out.write(start)
-        shutil.copyfileobj(stream, out)
+        shutil.copyfileobj(sys.stdin.buffer, out)
     return str(file)

@@ -161,7 +161,7 @@ def test_files_and_fields_that_do_not_fit_are_refused(
     tmp_path: Path, names: list[str], fields: Any, parallel: bool, message: str
 ) -> None:
     (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
-    paths = [write(tmp_path / name, b'{"text": "x"}\n') for name in names]
+    paths = [write(tmp_path / name, b"x\n") for name in names]
     with pytest.raises(ConfigError, match=message), open_text(paths, fields, tmp_path, parallel=parallel):
         pass
 
@@ -223,6 +223,8 @@ ZSTD = pa.compress(b"one", codec="zstd", asbytes=True)
         ("a.txt", bz2.compress(b"one"), "compressed with bzip2"),
         ("a.txt", "one\ntwo".encode("utf-16"), "no text in UTF-8, but UTF-16"),
         ("a.txt", "one\ntwo".encode("utf-16-le"), "it has a zero byte"),
+        ("part-0", b'[{"text": "one"}]', "a JSON array"),
+        ("part-0.gz", b'[\n  {\n    "text": "one"}]', "a JSON array"),
         ("a.csv", b"text,label\none,1\n", "a .csv file is a table"),
         ("a.TSV.gz", b"text\tlabel\none\t1\n", "a .tsv file is a table"),
     ],
@@ -240,6 +242,33 @@ def test_files_that_are_no_lines_of_text_are_refused(
         all_texts([tmp_path / name])
     assert caught.value.path == str(tmp_path / name)
     assert bool(caught.value.hint) == bool(content)
+
+
+OBJECTS = [{"text": "one"}, {"text": "two"}]
+
+
+@pytest.mark.parametrize("name", ["part-00000", "part-00001.gz", "web.txt", "web.json-lines", "WEB.TXT.gz"])
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf", b"\n \r\n"])
+def test_objects_are_json_lines_under_any_name(tmp_path: Path, name: str, start: bytes) -> None:
+    path = write(tmp_path / name, start + b"".join(json.dumps(row).encode() + b"\r\n" for row in OBJECTS))
+    empty = write(tmp_path / "part-2", b"")
+    named = write_rows(tmp_path / "more.jsonl", OBJECTS)
+    texts = [text for text in all_texts([path, empty, named]) if len(text) == 1]
+    assert texts == [("one",), ("two",)] * 2
+
+
+@pytest.mark.parametrize("lines", ['{"text": "a"}\none', "{}\n{}", "{one}", '["a"]', "{", '"a"', "1"])
+def test_lines_that_only_look_like_objects_are_text(tmp_path: Path, lines: str) -> None:
+    path = write(tmp_path / "a.txt", lines.encode())
+    assert all_texts([path]) == [(line,) for line in lines.split("\n")]
+    with pytest.raises(ConfigError, match="cannot form one corpus") as caught:
+        all_texts([write_rows(tmp_path / "part-0", OBJECTS), path])
+    assert caught.value.path == str(path)
+
+
+def test_lines_of_parallel_files_may_be_objects(tmp_path: Path) -> None:
+    paths = [write(tmp_path / "a.in", b"hello\n"), write(tmp_path / "a.out", b'{"intent": "greet"}\n')]
+    assert all_texts(paths, parallel=True) == [("hello", '{"intent": "greet"}')]
 
 
 @pytest.mark.parametrize("text", ["ORC armies", "PK is a key", "BZh, said the bee", "%d PDF", "ARROW 1"])
@@ -310,9 +339,9 @@ def test_labels_are_numbered_in_the_order_of_the_classes_option(tmp_path: Path) 
 def test_labels_columns_and_classes_that_do_not_fit_the_source_are_refused(
     tmp_path: Path, options: Any, error: Any, message: str
 ) -> None:
-    name = "t.txt" if options.pop("lines", False) else "t.jsonl"
+    rows: list[Any] = ["one", "two"] if options.pop("lines", False) else ROWS
     with pytest.raises(error, match=message):
-        convert_text(write_rows(tmp_path / name, ROWS), tmp_path / "d", fields=["review"], **options)
+        convert_text(write_rows(tmp_path / "t", rows), tmp_path / "d", fields=["review"], **options)
 
 
 def test_a_writer_takes_labels_and_splits_each_class(tmp_path: Path) -> None:

@@ -92,8 +92,11 @@ def test_buckets_compares_shapes_of_images(dataset: Path, tmp_path: Path) -> Non
         run("buckets", dataset, "--method", "quantile")
 
 
-@pytest.mark.parametrize("content", ["one two\nthree\n", '{"text": "one two"}\n{"text": "three"}\n'])
+OBJECTS = '{"text": "one two"}\n{"text": "three"}\n'
+
+
+@pytest.mark.parametrize("content", ["one two\nthree\n", OBJECTS, "\ufeff" + OBJECTS])
 def test_convert_text_reads_standard_input(tmp_path: Path, content: str) -> None:
     run("convert-text", "-", tmp_path / "d", "--tokenizer", "bytes", input=content)
-    field = "text" if content.startswith("{") else "tokens"
+    field = "text" if OBJECTS in content else "tokens"
     assert stoker.open(tmp_path / "d").column(f"{field}_length").tolist() == [7, 5]
