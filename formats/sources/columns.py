@@ -10,6 +10,7 @@ import json
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,25 @@ class EntryColumns:
         if numbers is None:
             numbers, classes = number_names(self._labels.text(chosen.values))
         return ListColumn(chosen.starts, numbers).to_arrow() if self._several else pa.array(numbers), classes
+
+    def differing(self, pairs: Rows) -> dict[str, Rows]:
+        """The pairs of entries, of ``pairs`` (M, 2), that differ in their labels or a column, by its name."""
+        found = {}
+        for name in ("label", *sorted(self._others)):
+            first, second = (self.texts(name, side) for side in pairs.T)
+            unlike = np.array([set(a) != set(b) for a, b in zip(first, second, strict=True)], bool)
+            if unlike.any():
+                found[name] = pairs[unlike]
+        return found
+
+    def texts(self, name: str, rows: Rows) -> list[list[str]]:
+        """The labels, or the value of a column, of each of the entries at ``rows``, (M,)."""
+        if name != "label":
+            return [[value] for value in each(self._others[name].text(rows))]
+        counts = np.frombuffer(self._label_counts, np.int64)
+        chosen = ListColumn.of_counts(counts, np.arange(int(counts.sum()))).take(rows)
+        texts = list(each(self._labels.text(chosen.values)))
+        return [texts[start:end] for start, end in pairwise(chosen.starts.tolist())]
 
     def class_names(self) -> tuple[str, ...]:
         """The names of the classes of all entries, in sorted order; empty if labels are numbers."""

@@ -29,7 +29,7 @@ from ..dataset.index import KNOWN_COLUMNS
 from ..files import open_regular, printable_name
 from ..remote.store import local_copies
 from .columns import EntryColumns
-from .image_files import IMAGE_SUFFIXES, find_files, resolve
+from .image_files import IMAGE_SUFFIXES, LISTED_TWICE, NamedFiles, find_files, resolve
 from .json_stream import stream_array
 from .listing import INDEX_SHARDS, Listing, Skip, no_images_error
 from .options import SOURCE_DESCRIPTIONS, SourceOptions
@@ -60,6 +60,7 @@ def list_named_images(source: Source) -> Listing:
         if not len(named.files):
             hint = None if is_url(folder) else _likely_cause(folder, [skip.key for skip in skipped])
             raise no_images_error("the list names no image that can be read", file, skipped, hint)
+        skipped = _check_repeated(file, named, skipped, values, source.caption_column)
         try:
             labels, classes = values.labels(named.entries) if values.has_labels() else (None, ())
             missing = set(values.class_names()) - set(classes) if classes and skipped else set()
@@ -73,6 +74,35 @@ def list_named_images(source: Source) -> Listing:
         skipped=tuple(sorted(skipped)),
         missing_classes=tuple(Skip(name, "no image of it can be read") for name in sorted(missing)),
     )
+
+
+def _check_repeated(
+    file: Path, named: NamedFiles, skipped: list[Skip], values: EntryColumns, caption: str | None
+) -> list[Skip]:
+    """The skips, which name the columns in which the entries of one image differ; its labels may not."""
+    differing = values.differing(named.repeated)
+    key_of = dict(zip(named.entries.tolist(), named.files.names(), strict=True)) if differing else {}
+    for name in (one for one in ("label", caption) if one in differing):
+        first = differing[name][0]
+        found = " and ".join("|".join(texts) for texts in values.texts(name, first))
+        images = len(set(differing[name][:, 0].tolist()))
+        raise SourceError(
+            f"rows of the same image differ in their {name}: "
+            f"{key_of[first[0]]} has {found} (images: {images:,})",
+            path=file,
+            hint="Write all of them in one row (labels: cat|dog in CSV, a list in JSON; captions: a list in "
+            "JSON), or keep the row that is right.",
+        )
+    columns: dict[str, list[str]] = {}
+    for name, pairs in differing.items():
+        for entry in set(pairs[:, 0].tolist()):
+            columns.setdefault(key_of[entry], []).append(name)
+    return [
+        skip._replace(reason=f"{LISTED_TWICE} with different values", detail=", ".join(columns[skip.key]))
+        if skip.reason == LISTED_TWICE and skip.key in columns
+        else skip
+        for skip in skipped
+    ]
 
 
 def _fail(file: Path, message: str) -> NoReturn:

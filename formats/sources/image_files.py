@@ -174,6 +174,7 @@ def check_image(data: bytes, max_pixels: int) -> ImageHeader:
 IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
 """Suffixes of the images that Stoker reads, in lower case."""
 EMPTY = "empty folder"
+LISTED_TWICE = "listed twice"
 _OTHER_IMAGES = (
     ".jxl", ".psd", ".tga", ".svg", ".exr", ".hdr", ".dcm", ".ico", ".pcx", ".dng", ".cr2", ".cr3", ".nef",
     ".arw", ".raf", ".orf", ".rw2",
@@ -433,6 +434,8 @@ class NamedFiles(NamedTuple):
 
     files: ListedFiles
     entries: npt.NDArray[np.int64]
+    # (M, 2) int64, of each file that is listed again: the indexes of the entry that is taken and of the other
+    repeated: npt.NDArray[np.int64]
 
 
 def resolve(folder: str | os.PathLike[str]) -> str:
@@ -461,13 +464,15 @@ def find_files(
             table.add(*looked)
             entries.append(number)
     files, order = table.sorted(root, follow_links=follow_links)
-    named = NamedFiles(files, np.frombuffer(entries, np.int64)[order])
+    numbers = np.frombuffer(entries, np.int64)[order]
     again = np.zeros(len(files), bool)
     again[1:] = pc.equal(files.keys[1:], files.keys[:-1]).to_numpy(zero_copy_only=False)
+    kept = np.maximum.accumulate(np.where(again, 0, np.arange(len(files))))
+    repeated = np.stack([numbers[kept[again]], numbers[again]], 1)
     if again.any():
-        skipped += [Skip(key, "listed twice") for key in files.keys.filter(again).to_pylist()]
-        named = NamedFiles(files.take(np.flatnonzero(~again)), named.entries[~again])
-    return named, skipped
+        skipped += [Skip(key, LISTED_TWICE) for key in files.keys.filter(again).to_pylist()]
+        files, numbers = files.take(np.flatnonzero(~again)), numbers[~again]
+    return NamedFiles(files, numbers, repeated), skipped
 
 
 def _named_file(root: str, follow_links: bool, path: str) -> FoundFile | Skip:

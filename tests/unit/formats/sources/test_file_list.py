@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,10 @@ def folder(tree: Callable[..., Path]) -> Path:
     return tree(*(f"images/{i}.jpg" for i in range(5)))
 
 
-def listed(folder: Path, text: str, suffix: str = ".csv") -> Listing:
+def listed(folder: Path, text: str, suffix: str = ".csv", **options: Any) -> Listing:
     file = folder / f"list{suffix}"
     file.write_text(text, encoding="utf-8", errors="surrogateescape")
-    return list_named_images(Source(file))
+    return list_named_images(Source(file, **options))
 
 
 def test_names_in_a_csv_are_classes_in_sorted_order(folder: Path) -> None:
@@ -123,6 +124,39 @@ def test_an_entry_of_csv_may_have_several_labels(folder: Path) -> None:
     numbers = listed(folder, "path,labels\nimages/0.jpg,3|-1\nimages/1.jpg,7\n")
     assert numbers.labels is not None
     assert (numbers.labels.to_pylist(), numbers.classes) == ([[3, -1], [7]], ())
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "second", "found"),
+    [
+        ("path,label", "cat", "outdoor", "their label: images/0.jpg has cat and outdoor (images: 1)"),
+        ("path,label", "0", "1", "has 0 and 1"),
+        ("path,labels", "cat|dog", "dog", "has cat|dog and dog"),
+        ("path,labels", "", "dog", "has  and dog"),
+        ("path,label,text", "1,a dog", "1,a cat", "their text: images/0.jpg has a dog and a cat"),
+    ],
+)
+def test_rows_of_one_image_with_other_labels_are_refused(
+    folder: Path, header: str, first: str, second: str, found: str
+) -> None:
+    lines = [header, f"images/0.jpg,{first}", f"./images/0.jpg,{second}", f"images/1.jpg,{second}"]
+    with pytest.raises(SourceError, match=re.escape(found)) as caught:
+        listed(folder, "\n".join(lines), caption_column="text" if "text" in header else None)
+    assert "in one row" in str(caught.value.hint)
+
+
+def test_rows_of_one_image_may_have_labels_in_another_order_and_other_columns(folder: Path) -> None:
+    rows = [
+        "path,labels,camera",
+        "images/0.jpg,cat|dog,1",
+        "images/0.jpg,dog|cat,2",
+        *["images/1.jpg,,1"] * 2,
+    ]
+    skipped = listed(folder, "\n".join(rows)).skipped
+    assert skipped == (
+        ("images/0.jpg", "listed twice with different values", "camera"),
+        ("images/1.jpg", "listed twice", ""),
+    )
 
 
 def test_paths_that_lead_to_no_file_of_the_source_are_left_out(folder: Path) -> None:
