@@ -58,7 +58,7 @@ class ExternalShard:
     source: str  # Its resolved path or its URL, of a file or of a folder with a data file
     file: str  # Path or URL of its data file
     size: int  # Bytes of the data file
-    modified: int  # Time of the last change of the data file, nanoseconds since 1970; 0 if not stated
+    modified: int  # Time of its last change, nanoseconds since 1970; at a URL the number of Store.status
     container: Container
 
     def location(self, into: str | os.PathLike[str]) -> str:

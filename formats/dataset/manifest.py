@@ -33,6 +33,7 @@ MANIFEST_NAME = "dataset.json"
 INDEX_NAME = "index.arrow"
 SKIPPED_NAME = "skipped.jsonl"
 TOKENIZER_NAME = "tokenizer.json"
+SHARDS_STATE = "shards_state"  # option: a hash of the validators of shards at URLs that have no digests
 STATE_NAME = ".stoker-convert"  # folder of a conversion that has not ended
 MOST_MANIFEST_BYTES = 1 << 28  # a million shards take about 150 MB
 VERSION = 1
@@ -192,6 +193,13 @@ class Manifest:
         identity += [{name: asdict(self.arrays[name]) for name in sorted(self.arrays)}] if self.arrays else []
         identity += [[shard.name, shard.bytes, shard.records, shard.digest] for shard in self.shards]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+
+    @property
+    def cache_name(self) -> str:
+        """Return the name of the folder in a cache that keeps parts of these data files."""
+        if (state := self.options.get(SHARDS_STATE)) is None:
+            return self.fingerprint
+        return hashlib.sha256(f"{self.fingerprint} {state}".encode()).hexdigest()[:32]
 
     @property
     def dataset_version(self) -> int:

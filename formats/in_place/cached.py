@@ -1,9 +1,9 @@
 """Shards and images as ``stoker.open`` takes them: their indexes are kept in the user's cache.
 
-An index is used again as long as its source is unchanged. Shards have the sizes and the times of last change
-that they had; where a storage states no time, their sizes alone decide. Of images, all folders are checked,
-but at most :data:`_FILES_CHECKED` files, evenly spread. If another file has changed, a loader raises an error
-when it reads the file.
+An index is used again as long as its source is unchanged. Shards have the sizes, the times of last change
+and the validators, such as an ETag, that they had; where a storage states neither, their sizes alone
+decide. Of images, all folders are checked, but at most :data:`_FILES_CHECKED` files, evenly spread. If
+another file has changed, a loader raises an error when it reads the file.
 """
 
 from __future__ import annotations

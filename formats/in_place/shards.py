@@ -6,6 +6,7 @@ beside the index.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from array import array
@@ -36,7 +37,7 @@ from ..dataset.index import (
     concat_indexes,
     write_index,
 )
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SHARDS_STATE, IndexFile, Manifest, Shard
 from ..dataset.versions import publish_index
 from ..files import check_named, file_digest
 from ..remote.store import Store
@@ -141,7 +142,11 @@ class _Indexer:
             raise no_images_error("there is no image in these shards", self.shards[0].source, left_out)
         if self._joined.records:
             listed.append(replace(self._joined, digest=file_digest(self.folder / _JOINED)))
-        return self._manifest(listed, tuple(classes))
+        options = {}
+        if by_ranges:  # neither shards nor long images have checksums
+            states = ",".join(str(shard.modified) for shard in self.shards)
+            options[SHARDS_STATE] = hashlib.sha256(states.encode()).hexdigest()[:16]
+        return self._manifest(listed, tuple(classes), options)
 
     def _found_names(self) -> list[str]:
         """The names of the classes of the records, which all must have an image."""
@@ -257,7 +262,7 @@ class _Indexer:
                 "labels are right and the names wrong, ignore the names (text '') and name the classes.",
             )
 
-    def _manifest(self, shards: list[Shard], classes: tuple[str, ...]) -> Manifest:
+    def _manifest(self, shards: list[Shard], classes: tuple[str, ...], options: dict[str, str]) -> Manifest:
         path = self.folder / INDEX_NAME
         index = Index.open(path)
         feature_names = {} if self._container.feature_names is None else self.names.to_manifest()
@@ -268,7 +273,7 @@ class _Indexer:
             shards=tuple(shards),
             index=IndexFile.of(path, len(index)),
             classes=classes or self._names_by_label(index),
-            options={"made_by": "index", **feature_names},
+            options={"made_by": "index", **feature_names, **options},
             skipped=dict(self._skipped),
         )
 

@@ -179,7 +179,7 @@ def open_cached(
     limit = None if size is None else parse_byte_size("cache_size", size)
     stop = threading.Event()
     remote = open_remote(url, stop, version)
-    folder = Path(cache) / remote.manifest.fingerprint
+    folder = Path(cache) / remote.manifest.cache_name
     with cache_errors(folder):
         make_private_folder(folder)
         with _waiting_lock(folder, stop):

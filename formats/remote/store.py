@@ -8,6 +8,7 @@ tools.
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 import random
@@ -48,6 +49,8 @@ _DEEPEST = 64  # levels of folders; a server with one page for all addresses has
 # Protocols whose files take no ``cache_type``. Other files read 5 MiB too much without it.
 _OTHER_CACHES = frozenset({"file", "local", "memory", "blockcache", "cached"})
 _WEB = ("http://", "https://")
+_VALIDATORS = ("ETag", "etag", "Last-Modified", "Content-MD5", "Digest", "generation", "blob_id", "sha")
+"""Names in fsspec's ``info``, besides times, of what changes with the content of a file."""
 _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 30.0
 _POLL = 0.2  # seconds between two checks whether a read has been stopped
@@ -152,11 +155,11 @@ class Store:
         )
 
     def status(self, name: str) -> tuple[int, int] | None:
-        # Its bytes, and the time of its last change in nanoseconds since 1970, or 0 where that is not known.
+        """Return the bytes of a file, and a number that differs for other content; 0 if none is stated."""
         info = self._info(name)
         if not info or info.get("type", "file") != "file":
             return None
-        return int(info.get("size") or 0), _modified(info)
+        return int(info.get("size") or 0), _state(info)
 
     def size(self, name: str) -> int | None:
         status = self.status(name)
@@ -418,6 +421,15 @@ def _modified(info: dict[str, Any]) -> int:
         if isinstance(value, (int, float)):
             return int(value * 1e6) * 1000
     return 0
+
+
+def _state(info: dict[str, Any]) -> int:
+    """Return the time of a file's last change, or a hash of it and of other validators (RFC 9110, 8.8)."""
+    time = _modified(info)
+    if not (validators := [str(info[name]) for name in _VALIDATORS if info.get(name)]):
+        return time
+    digest = hashlib.sha256("\n".join((*validators, str(time))).encode(errors="surrogateescape")).digest()
+    return int.from_bytes(digest[:7], "little")
 
 
 def _read_asynchronously(fs: Any, path: str, stop: threading.Event, **limits: int) -> bytes:

@@ -125,7 +125,7 @@ class TableFile:
 
     path: str  # Its path or URL
     size: int  # Its bytes
-    modified: int  # Time of its last change, nanoseconds since 1970; 0 where the storage does not state it
+    modified: int  # Time of its last change, nanoseconds since 1970; at a URL the number of Store.status
     schema: pa.Schema
     rows: tuple[int, ...]  # Number of rows of each block
     bytes: tuple[dict[str, int], ...]  # Bytes of each block, by the path of a column, such as ``image.bytes``
@@ -158,7 +158,7 @@ class TableFile:
 
 
 def _status(path: str) -> tuple[int, int]:
-    """Bytes of a file, and its last change in nanoseconds since 1970."""
+    """Bytes of a file, and its last change in nanoseconds since 1970; at a URL, see :meth:`Store.status`."""
     if not is_url(path):
         status = Path(path).stat()
         return status.st_size, status.st_mtime_ns

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from helpers.datasets import jpeg
+from helpers.images import encode, noise
 from helpers.shards import example, write_samples, write_tfrecord
 
 import stoker
@@ -68,6 +69,30 @@ def test_archives_at_a_url_are_read_through_the_cache_of_the_loader(
     assert len(cached_indexes()) == 1
     with pytest.raises(DatasetError, match="the dataset is at a URL"):
         stoker.open("memory://bucket/tars/0.tar")
+
+
+@pytest.mark.parametrize("validator", ["ETag", "Last-Modified", "mtime"])
+@pytest.mark.parametrize("changed", ["labels", "pixels"])
+def test_an_archive_at_a_url_that_is_overwritten_with_one_of_its_size_is_read_again(
+    tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, validator: str, changed: str
+) -> None:
+    state: Any = "a"
+    info = type(memory).info
+
+    def answer(self: Any, path: str, **options: Any) -> dict[str, Any]:
+        return {**info(self, path, **options), "created": None, validator: state}
+
+    monkeypatch.setattr(type(memory), "info", answer)
+    url, cache = "memory://bucket/x.tar", tmp_path / "blocks"
+    for number, now in enumerate([1.5, 2.5] if validator == "mtime" else ["a", "b"]):
+        state, pixels, label = now, number * (changed == "pixels"), number * (changed == "labels")
+        image = encode(noise(pixels, 80, 80)).ljust(20_000, b"\0")
+        write_samples(tmp_path / "x.tar", [{"__key__": "a", "jpg": image, "cls": label}])
+        memory.pipe("/bucket/x.tar", (tmp_path / "x.tar").read_bytes())
+        for _ in range(2):
+            dataset = stoker.open(url, cache=cache)
+            assert (dataset.labels.tolist(), bytes(dataset.read(0))) == ([label], image)
+    assert len(cached_indexes()) == 2
 
 
 def test_a_folder_with_images_and_an_archive_is_read_as_images(tars: Path, tmp_path: Path) -> None:
