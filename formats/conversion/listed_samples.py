@@ -16,6 +16,7 @@ from ..sources.classes import limit_classes, number_classes, rename_classes, sel
 from ..sources.detection import is_of_ade20k
 from ..sources.image_files import may_be_image
 from ..sources.listing import Listing, Skip, lost_classes, missing_classes_error, name_reasons
+from ..sources.masks import only_class
 from ..sources.registry import SourceFormat, list_source
 from ..sources.source import Source
 from .options import ConvertArguments
@@ -74,6 +75,14 @@ def check_mask_map(listing: Listing, mask_map: str | None) -> None:
                 "ade20k",
                 f"the values of ADE20K's masks such as {first} are taken as classes as they are, so class 0 "
                 "is 'other'; mask_map='ade20k' ignores it and counts the others from 0",
+            )
+        ignore = listing.info.ignore
+        only = None if ignore is None else only_class(masks, ignore)
+        if only is not None:
+            raise ConfigError(
+                f"the masks have the values {only} and {ignore} alone, and {ignore} is ignored",
+                path=masks.root,
+                hint=f"Give mask_map='{only}:0,{ignore}:1' if {ignore} is a class, or else mask_map='none'.",
             )
     elif mask_map != "none":
         from .mask_values import mask_table

@@ -126,6 +126,24 @@ def read_mask(files: ListedFiles, row: int) -> npt.NDArray[Any]:
     return mask_values(data, grey_bits(data, codec) or 8)
 
 
+def only_class(masks: ListedFiles, ignore: int) -> int | None:
+    """The class of masks that have one class and the value to ignore alone; None of other masks."""
+
+    def read(row: int) -> npt.NDArray[Any]:
+        try:
+            return np.unique(read_mask(masks, row))
+        except SkippedError:  # the conversion reports it
+            return np.zeros(0, np.uint8)
+
+    seen: set[int] = set()
+    cores = available_cores()
+    for _, values in thread_map(read, range(len(masks)), "masks", cores, cores + _AHEAD):
+        seen.update(values.tolist())
+        if len(seen - {ignore}) > 1:
+            return None
+    return next(iter(seen - {ignore}), None) if ignore in seen else None
+
+
 def mask_values(data: bytes, bits: int) -> npt.NDArray[Any]:
     """The values of a mask, (H, W) uint8 or uint16; a grey one has ``bits`` for each pixel."""
     try:

@@ -116,6 +116,22 @@ def test_padding_of_resized_masks_has_the_ignored_value(root: Path) -> None:
     assert stoker.verify(dataset.path, decode=True).ok
 
 
+@pytest.mark.parametrize(("background", "ignore"), [(0, 255), (0, 1), (7, 3)])
+def test_masks_whose_foreground_is_ignored_are_refused(root: Path, background: int, ignore: int) -> None:
+    files = sorted(root.glob("masks/*/*"))
+    for file in files:
+        pixels = np.full((H, W), background, np.uint8)
+        pixels[: 8 * (file != files[0])] = ignore  # the first shows background alone
+        Image.fromarray(pixels).save(file)
+    mask_map = f"{background}:0,{ignore}:1"
+    with pytest.raises(ConfigError, match=f"the values {background} and {ignore} alone") as caught:
+        convert(root, ignore_index=ignore)
+    assert f"mask_map='{mask_map}'" in str(caught.value.hint)
+    dataset = convert(root, "mapped", ignore_index=255, mask_map=mask_map)
+    assert np.unique(decode(dataset.mask(1))).tolist() == [0, 1]
+    assert np.unique(decode(convert(root, "kept", mask_map="none").mask(0))).tolist() == [background]
+
+
 @pytest.mark.usefixtures("every_event")
 def test_masks_of_ade20k_without_a_map_are_taken_with_a_warning(
     root: Path, caplog: pytest.LogCaptureFixture
