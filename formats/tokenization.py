@@ -9,8 +9,8 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError, DatasetError, SourceError, optional_import
 
-from .dataset.manifest import TOKENIZER_NAME, Manifest
+from .dataset.manifest import MANIFEST_NAME, TOKENIZER_NAME, Manifest
 from .options import check_options, option
 
 Ids = npt.NDArray[np.int32]
@@ -47,12 +47,53 @@ def _check_tokenizer(name: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class TokenizerSettings:
+    """What belongs to a tokenizer beside its file, and what a dataset keeps of it in one option."""
+
+    # Texts of special tokens by the names of their roles, such as ``bos_token``; None for a role without one
+    special_tokens: Mapping[str, str | None] = field(default_factory=dict)
+    chat_template: str | None = None  # A Jinja program
+
+    @classmethod
+    def beside(cls, path: Path) -> TokenizerSettings:
+        """The settings in the folder of a tokenizer's file, which may be a dataset."""
+        folder = path.parent
+        if path.name != TOKENIZER_NAME and (folder / TOKENIZER_NAME).exists():
+            return cls()  # the settings are those of the other tokenizer
+        if (folder / MANIFEST_NAME).is_file():
+            return cls.of_dataset(Manifest.load(folder).options)
+        config = _read_object(folder / "tokenizer_config.json")
+        values = _read_object(folder / "special_tokens_map.json")
+        values |= {name: value for name, value in config.items() if value is not None or name not in values}
+        template: Any = config.get("chat_template")
+        if isinstance(template, list):
+            template = {one["name"]: one["template"] for one in template}.get("default")
+        file = folder / "chat_template.jinja"
+        if file.is_file():
+            template = file.read_text(encoding="utf-8")
+        tokens = {name: _token_text(value) for name, value in values.items() if name.endswith("_token")}
+        special = {name: text for name, text in tokens.items() if text is not None or values[name] is None}
+        return cls(special, template if isinstance(template, str) else None)
+
+    @classmethod
+    def of_dataset(cls, options: Mapping[str, Any]) -> TokenizerSettings:
+        """The settings of the tokenizer of a dataset, by its options."""
+        return cls(**json.loads(options.get("tokenizer_settings") or "{}"))
+
+    def to_option(self) -> str:
+        """The option of a dataset; empty if nothing is known."""
+        known = {name: value for name, value in vars(self).items() if value}
+        return json.dumps(known, ensure_ascii=False) if known else ""
+
+
+@dataclass(frozen=True)
 class TokenizerChoice:
     """The tokenizer that a conversion uses."""
 
     tokenizer: str | os.PathLike[str] | None = option(
         None,
-        "Tokenizer: bytes (of UTF-8), or the path of a tokenizers JSON, which the dataset keeps.",
+        "Tokenizer: bytes (of UTF-8), or the path of a tokenizers JSON or of its folder, which the dataset "
+        "keeps.",
         "Tokens",
         check=_check_tokenizer,
     )
@@ -72,7 +113,6 @@ class TokenizerChoice:
     def make(self) -> Tokenizer:
         """Return the tokenizer."""
         if self.vocabulary is not None:
-            path: str | os.PathLike[str] = Path(self.vocabulary) / TOKENIZER_NAME
             tokenizer = _tokenizer_of(Path(self.vocabulary))
         elif self.tokenizer is None:
             raise ConfigError(
@@ -81,9 +121,8 @@ class TokenizerChoice:
                 "dataset that has one.",
             )
         else:
-            path = self.tokenizer
-            tokenizer = ByteTokenizer() if path == "bytes" else FileTokenizer(path)
-        tokenizer.add_ends(path, bos=self.bos, eos=self.eos)
+            tokenizer = ByteTokenizer() if self.tokenizer == "bytes" else FileTokenizer(self.tokenizer)
+        tokenizer.add_ends(bos=self.bos, eos=self.eos)
         return tokenizer
 
 
@@ -94,6 +133,8 @@ class Tokenizer(ABC):
     vocab_size: int  # All token ids are less than this
     pad_id: int  # Token id for padding
     file: bytes | None = None  # Its JSON; None if it has none
+    path: Path | None = None  # Path of the JSON, for errors
+    settings = TokenizerSettings()
     bos: int | None = None  # Token id before each text that has tokens
     eos: int | None = None  # Token id after each text that has tokens
 
@@ -137,30 +178,51 @@ class Tokenizer(ABC):
         order = np.argsort(indices, kind="stable")
         return indices[order], tokens[order], np.where(filled, len(added), 0)
 
-    def add_ends(self, path: str | os.PathLike[str], *, bos: bool, eos: bool) -> None:
+    @property
+    def first_token(self) -> str | None:
+        """The special token that the tokenizer itself puts before a text; None if there is not just one."""
+        return None
+
+    def add_ends(self, *, bos: bool, eos: bool) -> None:
         """Put the tokenizer's own first and last token around each text."""
-        # ``path`` is its file, beside which ``tokenizer_config.json`` may name the two tokens.
         special = count_special_tokens(self.file) if bos or eos else NO_SPECIAL_TOKENS
         for name, wanted, already in (("bos", bos, special.opening), ("eos", eos, special.closing)):
             if wanted and already:
                 raise ConfigError(
                     f"the tokenizer puts special tokens there itself, and {name} would add another",
-                    path=path,
+                    path=self.path,
                     hint=f"Leave out {name}.",
                 )
             if wanted:
-                setattr(self, name, self._end(name, path))
+                setattr(self, name, self._end(name))
 
-    def _end(self, name: str, path: str | os.PathLike[str]) -> int:
-        token = token_text(tokenizer_settings(path).get(f"{name}_token"))
-        for text in _ENDS[name] if token is None else [token]:
+    def _end(self, name: str) -> int:
+        role = f"{name}_token"
+        if (named := self.named_id(role)) is not None:
+            return named
+        special = self.settings.special_tokens
+        for text in () if role in special else _ENDS[name]:
             if (number := self.id_of(text)) is not None:
+                if self.file is not None:
+                    self.settings = replace(self.settings, special_tokens={**special, role: text})
                 return number
         raise ConfigError(
             f"the tokenizer has no token for {name}",
-            path=path,
-            hint=f'Name it as "{name}_token" in tokenizer_config.json beside the file, or leave out {name}.',
+            path=self.path,
+            hint=f'Name it as "{role}" in tokenizer_config.json beside the file, or leave out {name}.',
         )
+
+    def named_id(self, role: str) -> int | None:
+        """Id of the token that the settings name, such as ``pad_token``; None if they name none."""
+        named = self.settings.special_tokens.get(role)
+        number = None if named is None else self.id_of(named)
+        if named is not None and number is None:
+            raise ConfigError(
+                f"{role} must be a token of the tokenizer, found {named!r}",
+                path=self.path,
+                hint="Change it in tokenizer_config.json, or add the token to the tokenizer's JSON.",
+            )
+        return number
 
 
 class ByteTokenizer(Tokenizer):
@@ -189,23 +251,23 @@ class ByteTokenizer(Tokenizer):
 class FileTokenizer(Tokenizer):
     """A JSON file of the library ``tokenizers``, with its special tokens, but no truncation and padding."""
 
-    def __init__(self, path: str | os.PathLike[str], name: str | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        path = Path(path) / TOKENIZER_NAME if Path(path).is_dir() else Path(path)
         try:
-            self.file = Path(path).read_bytes()
+            self.file = path.read_bytes()
         except OSError as error:
             raise ConfigError(
                 f"tokenizer must be bytes or the path of a tokenizers JSON; the file cannot be read: "
                 f"{error.strerror}",
                 path=path,
             ) from error
-        self.name = Path(path).name if name is None else name
+        self.path, self.name = path, path.name
         try:
             self._tokenizer = _load(self.file)
         except ValueError as error:
             raise SourceError(f"the file is not a tokenizers JSON: {error}", path=path) from error
-        padding = self._tokenizer.padding
-        found = (self.id_of(token) for token in _PADS)
-        self.pad_id = int(padding["pad_id"]) if padding else next((i for i in found if i is not None), 0)
+        self.settings = TokenizerSettings.beside(path)
+        self.pad_id = self._pad()
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.vocab_size = max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
@@ -213,6 +275,20 @@ class FileTokenizer(Tokenizer):
     def id_of(self, token: str) -> int | None:
         number: int | None = self._tokenizer.token_to_id(token)
         return number
+
+    def _pad(self) -> int:
+        padding = self._tokenizer.padding
+        if (named := self.named_id("pad_token")) is not None or padding:
+            return int(padding["pad_id"]) if named is None else named
+        # A tokenizer without a token for padding pads with its last one, as trainings of transformers do.
+        found = (*map(self.id_of, _PADS), self.named_id("eos_token"))
+        return next((number for number in found if number is not None), 0)
+
+    @property
+    def first_token(self) -> str | None:
+        if count_special_tokens(self.file).opening != 1:
+            return None
+        return str(self._tokenizer.encode("").tokens[0])
 
     def _tokens(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         encoded = [one.ids for one in self._tokenizer.encode_batch_fast(list(texts))]
@@ -255,13 +331,20 @@ def _tokenizer_of(folder: Path) -> Tokenizer:
         raise ConfigError(
             f"vocabulary must be a dataset of text, found one of {manifest.sample_type}s", path=folder
         )
-    if not manifest.options.get("tokenizer_digest"):
-        return ByteTokenizer()
-    return FileTokenizer(folder / TOKENIZER_NAME, str(name))
+    has_file = manifest.options.get("tokenizer_digest")
+    tokenizer: Tokenizer = FileTokenizer(folder / TOKENIZER_NAME) if has_file else ByteTokenizer()
+    tokenizer.name, tokenizer.pad_id = str(name), int(manifest.options.get("pad_id") or 0)
+    tokenizer.settings = TokenizerSettings.of_dataset(manifest.options)
+    return tokenizer
 
 
-def tokenizer_options(tokenizer: Tokenizer, choice: TokenizerChoice) -> dict[str, Any]:
-    """The options of a dataset about the tokenizer that made its token ids."""
+def tokenizer_options(
+    tokenizer: Tokenizer, choice: TokenizerChoice, chat_template: str | None = None
+) -> dict[str, Any]:
+    """The options of a dataset about the tokenizer that made its token ids, and the template of its chats."""
+    settings = replace(
+        tokenizer.settings, chat_template=chat_template or tokenizer.settings.chat_template
+    ).to_option()
     return {
         "tokenizer": tokenizer.name,
         "tokenizer_digest": "" if tokenizer.file is None else hashlib.sha256(tokenizer.file).hexdigest(),
@@ -270,22 +353,22 @@ def tokenizer_options(tokenizer: Tokenizer, choice: TokenizerChoice) -> dict[str
         "dtype": "uint16" if tokenizer.vocab_size <= 1 << 16 else "int32",
         "bos": choice.bos,
         "eos": choice.eos,
+        "tokenizer_settings": settings,
     }
 
 
-def tokenizer_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The settings in ``tokenizer_config.json`` beside a tokenizer's file; empty if there are none."""
-    config = Path(path).parent / "tokenizer_config.json"
-    if not Path(path).is_file() or not config.is_file():
+def _read_object(file: Path) -> dict[str, Any]:
+    """The object in a JSON file; an empty one if there is no file."""
+    if not file.is_file():
         return {}
     try:
-        document = json.loads(config.read_text(encoding="utf-8"))
+        document = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise SourceError(f"the tokenizer's settings cannot be read: {error}", path=config) from error
+        raise SourceError(f"the tokenizer's settings cannot be read: {error}", path=file) from error
     return document if isinstance(document, dict) else {}
 
 
-def token_text(value: Any) -> str | None:
+def _token_text(value: Any) -> str | None:
     """The text of a special token, which settings have as a text or as an object."""
     text = value.get("content") if isinstance(value, dict) else value
     return text if isinstance(text, str) else None

@@ -33,6 +33,7 @@ from ..sources.registry import find_format
 from ..sources.source import Source
 from ..text.convert import convert_text
 from ..text.options import Training
+from ..tokenization import TokenizerSettings
 
 _UNFINISHED = ".stoker-append"
 _OF_TEXT = ("label", "columns", "parallel")
@@ -261,14 +262,15 @@ def _text_options(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "vocabulary": folder,
         **{name: bool(options.get(name)) for name in ("bos", "eos")},
     }
-    if not options.get("chat_template"):
+    if not options.get("template_digest"):
         fields = str(options.get("joined") or options["fields"]).split(",")
         return {**arguments, "fields": fields, "training": Training(train_on=options.get("train_on"))}
-    if options["chat_template"] != "chatml":
+    named = "chatml" if options.get("chat_template") == "chatml" else None
+    if not named and TokenizerSettings.of_dataset(options).chat_template is None:
         raise ConfigError(
             "the dataset has chats, but not the template that made documents of them",
             path=folder,
             hint="Convert the new chats with vocabulary=FOLDER and the same template, then merge.",
         )
-    training = Training(str(options["fields"]), "chatml", options.get("train_on"))
+    training = Training(str(options["fields"]), named, options.get("train_on"))
     return {**arguments, "training": training}

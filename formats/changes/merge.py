@@ -197,4 +197,8 @@ def _content(file: Path) -> bytes:
 
 def _common_options(parts: list[Part]) -> dict[str, Option]:
     first, *others = (part.manifest.options for part in parts)
-    return {one[0]: one[1] for one in first.items() if all(one in other.items() for other in others)}
+    common = {one[0]: one[1] for one in first.items() if all(one in other.items() for other in others)}
+    for part in parts:  # one of them suffices, as all have one tokenizer
+        if settings := part.manifest.options.get("tokenizer_settings"):
+            return {**common, "tokenizer_settings": settings}
+    return common

@@ -60,6 +60,7 @@ class CaptionOptions:
     dtype: str  # Type of the token ids: uint16 or int32
     bos: bool  # Whether each caption begins with a token that the tokenizer alone does not add
     eos: bool  # Whether each caption ends with such a token
+    tokenizer_settings: str  # Special tokens and chat template of the tokenizer, as JSON; empty if unknown
 
     @classmethod
     def of(cls, column: str, tokenizer: Tokenizer, choice: TokenizerChoice) -> CaptionOptions:

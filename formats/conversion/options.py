@@ -406,7 +406,10 @@ class ConvertOptions(ShardOptions):
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
         recorded = super().to_manifest()
         del recorded["captions"]
-        return recorded if self.captions is None else {**recorded, **vars(self.captions)}
+        of_captions = {} if self.captions is None else vars(self.captions)
+        return recorded | {
+            name: value for name, value in of_captions.items() if value != "" or name != "tokenizer_settings"
+        }
 
     @property
     def compresses_again(self) -> bool:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from stoker.arguments import one_of
 from stoker.errors import ConfigError, optional_import
 
-from ..tokenization import token_text, tokenizer_settings
+from ..tokenization import Tokenizer
 from .options import Training
 
 _NAMED = {
@@ -117,6 +116,18 @@ class ChatTemplate:
         blocks = self._compiled.environment.parse(self.source).find_all(nodes.ExtensionAttribute)
         return next(iter(blocks), None) is not None
 
+    @property
+    def needed_tokens(self) -> set[str]:
+        """Names of the special tokens that the template uses without asking whether there are such."""
+        from jinja2 import meta, nodes
+
+        tree = self._compiled.environment.parse(self.source)
+        asked: list[Any] = [node.test for node in tree.find_all((nodes.If, nodes.CondExpr))]
+        asked += [node for node in tree.find_all(nodes.Filter) if node.name in ("default", "d")]
+        within = [name for node in asked for name in (node, *node.find_all(nodes.Name))]
+        optional = {name.name for name in within if isinstance(name, nodes.Name)}
+        return (meta.find_undeclared_variables(tree) & set(_SPECIAL)) - optional
+
     @cached_property
     def _compiled(self) -> Any:
         with optional_import("chat templates need the package jinja2", "jinja2"):
@@ -134,35 +145,40 @@ class ChatTemplate:
             raise ConfigError(f"the chat template {self.name} is no Jinja program: {error}") from error
 
 
-def find_template(name_or_path: str | None, tokenizer: str) -> ChatTemplate:
-    """Return a chat template."""
-    config = tokenizer_settings(tokenizer)
-    tokens = {name: text for name in _SPECIAL if (text := token_text(config.get(name))) is not None}
+def find_template(name_or_path: str | None, tokenizer: Tokenizer) -> ChatTemplate:
+    """Return a chat template with the special tokens of a tokenizer; None takes the tokenizer's template."""
+    name, source = "tokenizer", tokenizer.settings.chat_template
     if name_or_path in _NAMED:
-        return ChatTemplate(_NAMED[name_or_path], name_or_path, tokens)
-    if name_or_path is not None:
+        name, source = name_or_path, _NAMED[name_or_path]
+    elif name_or_path is not None:
         path = Path(name_or_path)
         try:
-            return ChatTemplate(path.read_text(encoding="utf-8"), path.name, tokens)
+            name, source = path.name, path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"chat_template must be {', '.join(_NAMED)} or the path of a Jinja file; the file cannot be "
                 f"read: {error}",
                 path=path,
             ) from error
-    file = Path(tokenizer).parent / "chat_template.jinja"
-    if Path(tokenizer).is_file() and file.is_file():
-        return ChatTemplate(file.read_text(encoding="utf-8"), "tokenizer", tokens)
-    source = config.get("chat_template")
-    if isinstance(source, list):
-        source = {template["name"]: template["template"] for template in source}.get("default")
-    if not isinstance(source, str):
+    if source is None:
         raise ConfigError(
             "the tokenizer has no chat template beside its file",
-            path=tokenizer,
+            path=tokenizer.path,
             hint="Name one with chat_template: chatml, or the path of a Jinja file.",
         )
-    return ChatTemplate(source, "tokenizer", tokens)
+    known = tokenizer.settings.special_tokens
+    template = ChatTemplate(source, name, {role: text for role, text in known.items() if text is not None})
+    for role in sorted(template.needed_tokens - known.keys()):
+        token = tokenizer.first_token if role == "bos_token" else None
+        if token is None:
+            raise ConfigError(
+                f"the chat template uses {role}, and the tokenizer does not say which token that is",
+                path=tokenizer.path,
+                hint=f'Name it as "{role}" in tokenizer_config.json beside the tokenizer\'s file, or as null '
+                "if there is none.",
+            )
+        template = replace(template, tokens={**template.tokens, role: token})
+    return template
 
 
 def _split_marks(marked: str, begin: str, end: str) -> tuple[str, list[Span]]:
@@ -287,7 +303,7 @@ TextComposer = ChatComposer | FieldComposer
 
 
 def find_composer(
-    fields: Sequence[str] | None, training: Training, tokenizer: str | os.PathLike[str]
+    fields: Sequence[str] | None, training: Training, tokenizer: Tokenizer
 ) -> TextComposer | None:
     """Return the composer that the arguments of a conversion ask for; None if fields stay separate."""
     messages, chat_template, train_on = training.messages, training.chat_template, training.train_on
@@ -295,7 +311,7 @@ def find_composer(
         if fields is not None:
             raise ConfigError("messages and fields both say what the text is", hint="Leave out one of them.")
         chosen: Any = one_of("train_on", "assistant" if train_on is None else train_on, get_args(TrainOn))
-        template = find_template(None if chat_template is None else str(chat_template), str(tokenizer))
+        template = find_template(None if chat_template is None else str(chat_template), tokenizer)
         return ChatComposer(messages, template, chosen)
     if chat_template is not None:
         raise ConfigError(

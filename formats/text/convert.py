@@ -37,7 +37,7 @@ from ..threads import check_threads
 from ..token_columns import length_column, trained_column
 from ..tokenization import Ids, Lengths, Tokenizer, tokenizer_options
 from ..worker_processes import can_fork, worker_processes
-from .chats import TemplateError, TextComposer, find_composer, trained_runs
+from .chats import ChatComposer, TemplateError, TextComposer, find_composer, trained_runs
 from .listing import (
     LineFormat,
     RowColumns,
@@ -93,8 +93,9 @@ def convert_text(
             (s3, gs, http, ... as fsspec knows them), from which it is copied first. Or an iterable of texts,
             or of dicts with the fields, such as a dataset of Hugging Face; a list of strings names files.
         target: Folder to write; made if missing. It may be such a URL, too.
-        tokenizer: "bytes" (of UTF-8), or the path of a Hugging Face tokenizers JSON, which the dataset holds
-            as ``tokenizer.json``. It or ``vocabulary`` must be given.
+        tokenizer: "bytes" (of UTF-8), or the path of a Hugging Face tokenizers JSON or of its folder. The
+            dataset holds the JSON as ``tokenizer.json``, and the special tokens and the chat template that
+            lie beside it. It or ``vocabulary`` must be given.
         fields: For JSON Lines, Parquet and dicts, the fields to convert, by default ``text``; for lines, the
             name of the field, by default ``tokens``; for parallel files, a name for each.
         label: For JSON Lines, Parquet and dicts, the name of the value that is the class of a sample. Labels
@@ -144,7 +145,8 @@ def convert_text(
     # 1. The samples: the lines of files, or texts of a program, which are kept on the disk.
     wanted = RowColumns(label, columns or (), arguments.classes or _class_names(source, label))
     messages = arguments.training.messages
-    composer = find_composer(fields, arguments.training, tokenizer or "")
+    made = arguments.make()
+    composer = find_composer(fields, arguments.training, made)
     fields = fields if messages is None else [messages]
     form: dict[str, Any] = {"columns": wanted, "messages": messages is not None}
     folders = (Path(target).absolute(), *Path(target).absolute().parents)
@@ -164,7 +166,7 @@ def convert_text(
             listing = spool.listing()
         # 2. Labels and columns; then tokenizer, plan, shards, index and manifest.
         listing = read_row_columns(listing, wanted)
-        return convert_listing(listing, target, arguments, progress, composer)
+        return convert_listing(listing, target, arguments, made, composer, progress=progress)
 
 
 def _paths_of(source: Any) -> list[Paths] | None:
@@ -215,8 +217,10 @@ def convert_listing(
     listing: TextListing,
     target: str | os.PathLike[str],
     arguments: TextArguments,
-    progress: Progress | None = None,
+    tokenizer: Tokenizer,
     composer: TextComposer | None = None,
+    *,
+    progress: Progress | None = None,
 ) -> Summary:
     """Tokenize the texts of a listing and publish their datasets; ``composer`` makes one text of a sample."""
     fields = listing.format.fields if composer is None else (composer.field,)
@@ -224,11 +228,11 @@ def convert_listing(
     threads = check_threads(arguments.num_threads)
     if (arguments.bos or arguments.eos) and composer is not None and not composer.adds_special_tokens:
         raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
-    tokenizer = arguments.make()
+    template = composer.template.source if isinstance(composer, ChatComposer) else None
     options = TextOptions(
         **resolve_shards(arguments, arguments.storage),
         fields=",".join(fields),
-        **tokenizer_options(tokenizer, arguments),
+        **tokenizer_options(tokenizer, arguments, template),
         **cast("dict[str, Any]", {} if composer is None else composer.options),
     )
     records = TextRecords(listing.format, tokenizer, options.dtype, composer)

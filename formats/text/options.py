@@ -90,7 +90,7 @@ class TextOptions(ShardOptions):
     made_by: ClassVar[str] = "convert-text"
     most_records: ClassVar[int] = 1 << 18
     omitted: ClassVar[frozenset[str]] = frozenset(
-        ("train_on", "joined", "chat_template", "template_digest", "bos", "eos")
+        ("train_on", "joined", "chat_template", "template_digest", "bos", "eos", "tokenizer_settings")
     )
 
     fields: str = "tokens"  # Names of the sequences of a sample, with commas between
@@ -105,6 +105,7 @@ class TextOptions(ShardOptions):
     template_digest: str = ""  # SHA-256 of the chat template
     bos: bool = False  # Whether each sequence begins with a token that the tokenizer alone does not add
     eos: bool = False
+    tokenizer_settings: str = ""  # Special tokens and chat template, as JSON; empty if unknown
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """See :meth:`ShardOptions.record_bytes`. An id is stored twice, and a word has about five letters."""

@@ -157,7 +157,7 @@ class TextWriter(WriterContext):
         wanted = RowColumns(_LABEL if self._labelled else None, (), self._arguments.classes)
         listing = read_row_columns(self._spool.listing(), wanted)
         self._held.close()  # the conversion takes the lock itself
-        return convert_listing(listing, self._folder, self._arguments)
+        return convert_listing(listing, self._folder, self._arguments, self._arguments.make())
 
     def _check_label(self, label: int | str | None, key: str) -> None:
         if label is not None and (isinstance(label, (bool, float)) or label == ""):

@@ -146,7 +146,8 @@ def summary_rows(dataset: Dataset) -> list[tuple[str, str]]:
     if manifest.sample_type == "image" and len(dataset):
         rows[5:5] = _image_rows(dataset) + _annotation_rows(dataset)
     rows[5:5] = _length_rows(dataset)
-    chosen = [f"{name}={value}" for name, value in manifest.options.items() if value or name == "seed"]
+    options = {name: value for name, value in manifest.options.items() if name != "tokenizer_settings"}
+    chosen = [f"{name}={value}" for name, value in options.items() if value or name == "seed"]
     rows += [("options", ", ".join(chosen))] if chosen else []
     rows += [(f"skipped, {reason}", f"{count:,}") for reason, count in manifest.skipped.items()]
     return rows

@@ -260,7 +260,7 @@ def special_tokens_of(dataset: SampleSource) -> SpecialTokens:
     """Numbers of special tokens before and after each text of a dataset."""
     # A chat has the special tokens of its template inside, and none around.
     options = dataset.manifest.options
-    if options.get("chat_template"):
+    if options.get("template_digest"):
         return NO_SPECIAL_TOKENS
     opening, closing = NO_SPECIAL_TOKENS
     if options.get("tokenizer_digest"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,109 @@ def test_the_settings_beside_a_tokenizer_name_its_tokens(tmp_path: Path) -> None
     settings.write_text(json.dumps({"eos_token": {"content": "<|im_end|>"}}))
     stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer=file, eos=True)
     assert {ids[-1] for ids in ids_of(tmp_path / "d")} == {2}
+
+
+SETTINGS: dict[str, Any] = {
+    "bos_token": {"content": "go"},
+    "eos_token": "stop",
+    "pad_token": "hold",
+    "add_bos_token": True,
+    "chat_template": "{{ bos_token }}{% for m in messages %} {{ m.content }}{% endfor %} {{ eos_token }}",
+}
+GO, STOP, HOLD = 4, 5, 6
+
+
+def write_settled(folder: Path, settings: dict[str, Any] = SETTINGS, name: str = "config") -> Path:
+    """Write a tokenizer of words with settings beside it; return its path."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"tokenizer_{name}.json").write_text(json.dumps(settings))
+    return write_words(folder / "tokenizer.json", ("go", "stop", "hold", "a", "b"))
+
+
+LATER: dict[str, Callable[..., Any]] = {
+    "vocabulary": lambda d, rows, new, **ends: stoker.convert_text(rows, new, vocabulary=d, **ends),
+    "file": lambda d, rows, new, **ends: stoker.convert_text(
+        rows, new, tokenizer=d / "tokenizer.json", **ends
+    ),
+    "folder": lambda d, rows, new, **ends: stoker.convert_text(rows, new, tokenizer=d, **ends),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+def test_a_dataset_keeps_the_special_tokens_and_the_template_of_its_tokenizer(
+    tmp_path: Path, later: str
+) -> None:
+    file = write_settled(tmp_path / "t")
+    texts, chats = [{"text": "a b"}], [{"m": [{"content": "a", "role": "user"}]}]
+    training = stoker.Training("m", train_on="all")
+    stoker.convert_text(texts, tmp_path / "d", tokenizer=file.parent, bos=True, eos=True)
+    shutil.rmtree(file.parent)
+    LATER[later](tmp_path / "d", texts, tmp_path / "new", bos=True, eos=True)
+    LATER[later](tmp_path / "d", chats, tmp_path / "chats", training=training)
+    LATER["vocabulary"](tmp_path / "chats", chats, tmp_path / "more", training=training)
+    stoker.append(tmp_path / "d", [{"text": "b"}])
+    stoker.append(tmp_path / "chats", [{"m": [{"content": "b", "role": "user"}]}])
+    assert ids_of(tmp_path / "d") == [[GO, 7, 8, STOP], [GO, 8, STOP]]
+    assert ids_of(tmp_path / "new") == [[GO, 7, 8, STOP]]
+    assert ids_of(tmp_path / "chats") == [[GO, 7, STOP], [GO, 8, STOP]]
+    assert ids_of(tmp_path / "more") == [[GO, 7, STOP]]
+    for name in ("d", "new", "chats", "more"):
+        assert stoker.open(tmp_path / name).manifest.options["pad_id"] == HOLD
+
+
+def test_chats_keep_the_template_that_made_them(tmp_path: Path) -> None:
+    template, file = tmp_path / "own.jinja", write_settled(tmp_path / "t")
+    template.write_text("{{ messages[0].content }} {{ eos_token }} stop")
+    chats = [{"m": [{"content": "a", "role": "user"}]}]
+    training = stoker.Training("m", template, "all")
+    stoker.convert_text(chats, tmp_path / "d", tokenizer=file, training=training)
+    template.unlink()
+    stoker.append(tmp_path / "d", [{"m": [{"content": "b", "role": "user"}]}])
+    assert ids_of(tmp_path / "d") == [[7, STOP, STOP], [8, STOP, STOP]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "expected"),
+    [
+        (SETTINGS, "config", HOLD),
+        ({**SETTINGS, "pad_token": None}, "config", 1),  # [PAD]
+        ({}, "config", 1),
+    ],
+)
+def test_padding_is_the_token_that_the_settings_name(
+    tmp_path: Path, settings: dict[str, Any], name: str, expected: int
+) -> None:
+    assert FileTokenizer(write_settled(tmp_path / "t", settings, name)).pad_id == expected
+
+
+def test_the_map_of_special_tokens_names_what_the_settings_leave_out(tmp_path: Path) -> None:
+    file = write_settled(tmp_path, {"bos_token": None, "eos_token": "b"})
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(SETTINGS))
+    tokens = FileTokenizer(file).settings.special_tokens
+    assert tokens == {"bos_token": "go", "eos_token": "b", "pad_token": "hold"}
+
+
+def test_settings_belong_to_the_file_of_the_name_that_tokenizers_have(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"pad_token": "b"}))
+    assert FileTokenizer(write_words(tmp_path / "other.json", "ab")).pad_id == 5
+    write_words(tmp_path / "tokenizer.json", "ba")
+    assert FileTokenizer(tmp_path / "other.json").pad_id == 1
+    assert FileTokenizer(tmp_path).pad_id == 4
+
+
+def test_padding_without_a_token_of_its_own_is_the_last_token(tmp_path: Path) -> None:
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "stop": 1}, unk_token="a"))
+    words.save(str(tmp_path / "tokenizer.json"))
+    assert FileTokenizer(tmp_path).pad_id == 0
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "stop"}))
+    assert FileTokenizer(tmp_path).pad_id == 1
+
+
+@pytest.mark.parametrize("role", ["bos_token", "eos_token", "pad_token"])
+def test_a_special_token_that_the_tokenizer_lacks_is_refused(tmp_path: Path, role: str) -> None:
+    file = write_settled(tmp_path / "t", {**SETTINGS, role: "lost"})
+    with pytest.raises(ConfigError, match=f"{role} must be a token of the tokenizer, found 'lost'"):
+        stoker.convert_text(iter(["a"]), tmp_path / "d", tokenizer=file, bos=True, eos=True)
 
 
 IDS = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "word": 3}

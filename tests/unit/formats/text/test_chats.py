@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.chats import FOLDER, make_chats, make_pairs
-from helpers.datasets import WORDS
+from helpers.datasets import WORDS, write_words
 from helpers.loaders import text_arguments
 from helpers.options import convert_text
 
@@ -113,6 +113,51 @@ def test_a_template_without_marks_trains_what_each_answer_adds(tmp_path: Path) -
     (batch,) = loader
     assert bytes(batch.input_ids[0].tolist()).decode() == "<user>é?;<assistant>ü!;<user>ok;<assistant>.;"
     assert bytes(batch.labels[0][batch.labels[0] != -100].tolist()).decode() == "ü!;.;"
+
+
+TEMPLATE = "{{ bos_token }} {{ messages[0].content }}"
+
+
+@pytest.mark.parametrize(
+    ("template", "settings", "frame", "expected"),
+    [
+        (TEMPLATE, None, "[BOS] $A", [2, 4]),  # the token that the tokenizer puts before texts
+        (TEMPLATE, {"bos_token": "[PAD]"}, "[BOS] $A", [1, 4]),
+        (TEMPLATE, {"bos_token": None}, "[BOS] $A", [4]),
+        ("{% if bos_token %}{{ bos_token }}{% endif %} one", None, "$A", [4]),
+        ("{{ bos_token | default('[EOS]') }} one", None, "$A", [3, 4]),
+        ("{% set eos_token = '[PAD]' %}one {{ eos_token }}", None, "$A", [4, 1]),
+        (TEMPLATE, None, "$A", "uses bos_token"),
+        (TEMPLATE, None, "[BOS] [BOS] $A", "uses bos_token"),
+        (
+            "{% if messages %}one {{ eos_token }}{% endif %}",
+            {"bos_token": "[BOS]"},
+            "$A [EOS]",
+            "uses eos_token",
+        ),
+    ],
+)
+def test_the_special_tokens_of_a_template_are_known_or_refused(
+    tmp_path: Path, template: str, settings: dict[str, Any] | None, frame: str, expected: Any
+) -> None:
+    import tokenizers
+
+    words = tokenizers.Tokenizer.from_file(str(write_words(tmp_path / "tokenizer.json", ("one",))))
+    special = [("[BOS]", 2), ("[EOS]", 3)]
+    words.post_processor = tokenizers.processors.TemplateProcessing(single=frame, special_tokens=special)
+    words.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "own.jinja").write_text(template)
+    if settings is not None:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    options = {"tokenizer": tmp_path / "tokenizer.json", "chat_template": tmp_path / "own.jinja"}
+    chats = [{"m": [{"role": "user", "content": "one"}]}]
+    if isinstance(expected, str):
+        with pytest.raises(ConfigError, match=expected):
+            convert_text(chats, tmp_path / "d", messages="m", train_on="all", **options)
+        return
+    convert_text(chats, tmp_path / "d", messages="m", train_on="all", **options)
+    (batch,) = stoker.TextLoader(tmp_path / "d", batch_size=1)
+    assert batch.input_ids[0].tolist() == expected
 
 
 def test_the_trained_words_of_joined_fields_are_in_the_index(tmp_path: Path) -> None:

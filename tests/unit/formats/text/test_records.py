@@ -97,7 +97,7 @@ def test_processes_change_no_byte_and_no_error(source: Path, tmp_path: Path, tok
 
 @pytest.mark.parametrize("make", [ByteTokenizer, lambda: FileTokenizer(TOKENIZER)])
 def test_a_pickled_encoder_makes_the_same_records(source: Path, make: Callable[[], Any]) -> None:
-    composer, tokenizer = find_composer(None, stoker.Training("messages", "chatml"), "bytes"), make()
+    composer, tokenizer = find_composer(None, stoker.Training("messages", "chatml"), ByteTokenizer()), make()
     with open_text([source], ["messages"], source.parent, messages=True) as listing:
         records = TextRecords(listing.format, tokenizer, "uint16", composer)
         samples = listing.read(np.arange(len(listing)))
@@ -105,8 +105,8 @@ def test_a_pickled_encoder_makes_the_same_records(source: Path, make: Callable[[
     assert pickle.loads(pickle.dumps(records)).encode(samples) == expected
 
 
-CHATS = find_composer(None, stoker.Training("messages", "chatml"), "bytes")
-JOINED = find_composer(["q", "a"], stoker.Training(train_on="a"), "bytes")
+CHATS = find_composer(None, stoker.Training("messages", "chatml"), ByteTokenizer())
+JOINED = find_composer(["q", "a"], stoker.Training(train_on="a"), ByteTokenizer())
 
 
 @pytest.mark.parametrize(
