@@ -125,11 +125,13 @@ def store_value(name: str, value: Any, wanted: ColumnType, key: str) -> Value:
 
 def _keeps_value(plain: npt.NDArray[Any], target: np.dtype[Any], value: Any) -> bool:
     """Whether numbers keep their values in another type; Python's own take the type of their column."""
+    if plain.dtype.kind in "iu" and target.kind == "f":
+        return bool((plain.astype(target).astype(object) == plain.astype(object)).all())
     if plain.dtype == target or np.can_cast(plain.dtype, target, "safe"):
         return True
     if type(value) is int and target.kind in "iu":
         return bool(np.iinfo(target).min <= value <= np.iinfo(target).max)
-    return type(value) in (int, float) and target.kind == "f"
+    return type(value) is float and target.kind == "f"
 
 
 def number_column(values: Sequence[Any], column: ColumnType) -> pa.Array:

@@ -383,7 +383,7 @@ class _Rows:
             numbers = np.array([number_of[name] for name in self.class_names], np.int64)
             changes["label"] = lambda labels: pa.array(numbers[labels.to_numpy()])
         for name, types in self._types.items():
-            changes[name] = None if types == {type(None)} else partial(typed_column, types=types)
+            changes[name] = None if types == {type(None)} else partial(typed_column, types=types, name=name)
         objects: dict[str, pa.Array] = {}
         if self._objects is not None:
             objects = self._objects.columns(np.array(self._objects.image, np.int64), self._count)

@@ -93,7 +93,7 @@ def _list(name: str, source: Source) -> Listing:
         np.array([one.modified for one in shards], np.int64)[file],
         labels=labels,
         classes=classes,
-        columns=columns.others(rows),
+        columns=columns.others(rows, source.path),
         skipped=tuple(sorted(skipped)),
         ranges=byte_ranges,
         blocks=blocks,

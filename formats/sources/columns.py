@@ -7,9 +7,12 @@ or from columns of a table, which may also have smaller numbers.
 from __future__ import annotations
 
 import json
+import os
+import re
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -18,10 +21,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stoker.errors import SourceError
+
 from ..dataset.columns import ListColumn, Strings, each, take_strings
 from .classes import number_names
 
 Rows = npt.NDArray[np.int64]
+Paths = str | os.PathLike[str]
+
+_LEADING_ZERO = re.compile(r"\s*[+-]?0\d")
+_EXACT_DIGITS = 15  # of an integer, which a float always keeps
+_LARGEST_EXACT = 1 << 53  # a float holds all integers up to here
 
 
 class EntryColumns:
@@ -33,7 +43,7 @@ class EntryColumns:
     def __init__(self, *, cells: bool) -> None:
         self._cells = cells  # whether values are text that may stand for numbers, as in CSV
         self._rows = 0
-        self._labels = _Column(cells=cells, names=True)
+        self._labels = _Column(cells=cells)
         self._label_counts = array("q")
         self._several = False
         self._others: dict[str, _Column] = {}
@@ -107,18 +117,17 @@ class EntryColumns:
             return ()
         return number_names(self._labels.text(everything))[1]
 
-    def others(self, rows: Rows) -> dict[str, pa.Array]:
-        """The further columns of the entries at ``rows``, (M,) each."""
-        return {name: self._others[name].take(rows) for name in sorted(self._others)}
+    def others(self, rows: Rows, path: Paths) -> dict[str, pa.Array]:
+        """The further columns of the entries at ``rows`` of the source at ``path``, (M,) each."""
+        return {name: self._others[name].take(rows, name, path) for name in sorted(self._others)}
 
 
 class _Column:
     """Values of a column, kept as text, and their types."""
 
-    def __init__(self, *, cells: bool, names: bool = False, missing: int = 0) -> None:
+    def __init__(self, *, cells: bool, missing: int = 0) -> None:
         self.types: set[type] = set()
         self._cells = cells
-        self._names = names  # whether a cell is a number only in its usual form: 007 is a name
         self._strings = Strings()
         for _ in range(missing):
             self.add(None)
@@ -133,19 +142,19 @@ class _Column:
         self._strings.add(_text(value).encode(errors="backslashreplace"))
 
     def _type_of_cell(self, cell: str) -> type:
-        # Python allows an underscore between digits, but no writer of CSV means a number by it.
-        if str in self.types or "_" in cell:
+        # Python allows an underscore between digits, but no writer of CSV means a number by it. A number has
+        # its usual form: 007 and 007.5 are names.
+        if str in self.types or "_" in cell or _LEADING_ZERO.match(cell):
             return str
-        for number_type in (int, float):
-            with suppress(ValueError):
-                number = number_type(cell)
-                is_name = self._names and number_type is int and str(number) != cell.strip()
-                return str if is_name else number_type
+        with suppress(ValueError):
+            return int if str(int(cell)) == cell.strip() else str
+        with suppress(ValueError):
+            return type(float(cell))
         return str
 
-    def take(self, rows: Rows) -> pa.Array:
+    def take(self, rows: Rows, name: str, path: Paths) -> pa.Array:
         """The values at ``rows`` as a column of integers, floats (NaN where one is missing) or text."""
-        return typed_column(self.text(rows), self.types)
+        return typed_column(self.text(rows), self.types, name, path, cells=self._cells)
 
     def integers(self, rows: Rows) -> npt.NDArray[np.int64] | None:
         """The values at ``rows``; None if any value of the column is not an integer of 64 bits."""
@@ -158,14 +167,41 @@ class _Column:
         return take_strings(self._strings.to_arrow(), rows)
 
 
-def typed_column(text: pa.Array, types: set[type]) -> pa.Array:
-    """Text as integers, as floats (NaN where one is missing), or as it is, by the types of all values."""
+def typed_column(
+    text: pa.Array, types: set[type], name: str, path: Paths | None = None, *, cells: bool = False
+) -> pa.Array:
+    """Text as integers, as floats (NaN where one is missing), or as it is, by the types of all values.
+
+    Integers of more than 64 bits stay text, and so do cells that a float would change; other numbers that a
+    float would change are refused.
+    """
     if types <= {int}:
         with suppress(OverflowError):
             return pa.array(np.fromiter(map(int, each(text)), np.int64, len(text)))
-    if types & {int, float} and types <= {int, float, type(None)}:
-        return pa.array(np.fromiter((float(one or "nan") for one in each(text)), np.float64, len(text)))
-    return text
+        return text
+    if not types & {int, float} or not types <= {int, float, type(None)}:
+        return text
+    if int in types and (changed := next(filter(_loses_digits, each(text)), None)) is not None:
+        if cells:
+            return text
+        raise changed_number(name, changed, path)
+    return pa.array(np.fromiter((float(one or "nan") for one in each(text)), np.float64, len(text)))
+
+
+def _loses_digits(number: str) -> bool:
+    digits = number.strip()
+    is_long = len(digits) > _EXACT_DIGITS and digits.removeprefix("-").isdigit()
+    return is_long and Decimal(digits) != Decimal(float(digits))
+
+
+def changed_number(name: str, number: str, path: Paths | None) -> SourceError:
+    """An error for a column with an integer that a float cannot hold."""
+    return SourceError(
+        f"column {name!r} must keep its integers, found {number}, which a float cannot hold, beside missing "
+        "values or fractions",
+        path=path,
+        hint="Fill in the missing values in the source, or write the column as texts.",
+    )
 
 
 def _text(value: Any) -> str:
@@ -200,7 +236,7 @@ def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
-def value_column(values: pa.ChunkedArray) -> pa.Array | None:
+def value_column(values: pa.ChunkedArray, name: str, path: Paths) -> pa.Array | None:
     """A column of a table, (N,): a missing number becomes NaN, missing text is empty; None if all miss."""
     # A list of text becomes JSON.
     values = _decoded(values)
@@ -216,6 +252,10 @@ def value_column(values: pa.ChunkedArray) -> pa.Array | None:
         values, kind = values.cast(pa.uint8()), pa.uint8()
     if values.null_count:
         number = kind if pa.types.is_floating(kind) else pa.float64()
+        if pa.types.is_integer(kind):
+            low, high = pc.min_max(values).as_py().values()
+            if max(high, -low) > _LARGEST_EXACT:
+                raise changed_number(name, str(high if high > _LARGEST_EXACT else low), path)
         values = values.cast(number, safe=False).fill_null(pa.scalar(np.nan, number))
     return values.combine_chunks()
 

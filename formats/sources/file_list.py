@@ -70,7 +70,7 @@ def list_named_images(source: Source) -> Listing:
         **vars(named.files),
         labels=labels,
         classes=classes,
-        columns=values.others(named.entries),
+        columns=values.others(named.entries, file),
         skipped=tuple(sorted(skipped)),
         missing_classes=tuple(Skip(name, "no image of it can be read") for name in sorted(missing)),
     )

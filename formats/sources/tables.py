@@ -337,7 +337,7 @@ def _listing(
     file = np.repeat(np.repeat(np.arange(len(tables)), blocks_of_file), counts).astype(np.int32)
     block = np.repeat(np.concatenate([np.arange(count) for count in blocks_of_file]), counts)
     row = np.arange(len(keys)) - np.repeat(np.cumsum(counts) - counts, counts)
-    columns = {new: value_column(values[name]) for name, new in uses.values.items()}
+    columns = {new: value_column(values[name], name, tables[0].path) for name, new in uses.values.items()}
     return Listing(
         tables[0].path.rpartition("/")[0],
         keys,

@@ -409,7 +409,8 @@ def read_row_columns(listing: TextListing, wanted: RowColumns) -> TextListing:
     if not len(rows):
         raise SourceError(f"no sample has a label in {wanted.label!r}", path=path)
     everything = np.arange(len(rows))
-    columns = {name: _spread(array, rows, len(listing)) for name, array in values.others(everything).items()}
+    others = values.others(everything, path)
+    columns = {name: _spread(array, rows, len(listing)) for name, array in others.items()}
     extended = replace(listing, columns={**listing.columns, **columns}, left_out=left_out)
     if wanted.label is None:
         return extended

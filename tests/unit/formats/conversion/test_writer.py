@@ -203,6 +203,11 @@ MASKED, POSED = {**OBJECT, "masks": [np.eye(6, 8)]}, {**OBJECT, "keypoints": np.
             "column 'score' holds a text, and in the first sample a number of float64",
         ),
         ({"score": 1}, {"score": 0.5}, "column 'score' holds 0.5, a number of float64"),
+        (
+            {"score": 0.5},
+            {"score": (1 << 53) + 1},
+            "column 'score' holds 9007199254740993, a number of int64",
+        ),
         ({"score": np.uint8(1)}, {"score": 300}, "column 'score' holds 300"),
         ({"score": 1.5}, {"score": None}, "column 'score' holds None"),
         ({"score": 1.5}, {"other": 1.5}, "the sample lacks 'score'"),

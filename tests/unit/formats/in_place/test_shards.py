@@ -284,6 +284,12 @@ def test_labels_below_0_or_from_a_million_on_have_no_class_names(indexed: Indexe
     assert (dataset.classes, dataset.labels.tolist()) == ((), labels)
 
 
+def test_a_missing_value_does_not_change_large_integers(indexed: Indexed) -> None:
+    records = [{"image/encoded": jpeg(0), "n": [(1 << 53) + 1]}, {"image/encoded": jpeg(1)}]
+    with pytest.raises(SourceError, match="column 'n' must keep its integers, found 9007199254740993"):
+        indexed(records, names={"columns": {"n": "n"}})
+
+
 def test_features_of_one_value_can_be_columns(indexed: Indexed) -> None:
     records = [
         {"image/encoded": jpeg(0), "text": b"a cat", "score": [0.5], "count": [2]},

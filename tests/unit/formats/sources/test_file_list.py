@@ -59,17 +59,28 @@ def test_labels_of_a_csv_are_names_or_numbers(folder: Path) -> None:
     assert listed(folder, f"{lines}\r\n\r\n", ".jsonl").classes == ("a\u2028b",)
 
 
+EXACT = 1 << 53  # a float has all integers up to here
+
+
 @pytest.mark.parametrize(
     ("suffix", "values", "kind", "expected"),
     [
-        (".csv", ["1", " -2", "+03"], "int64", [1, -2, 3]),
+        (".csv", ["1", " -2", "3 "], "int64", [1, -2, 3]),
+        (".csv", ["00042", "0042", "42"], "large_string", ["00042", "0042", "42"]),
+        (".csv", ["0.50", "007.5", "1"], "large_string", ["0.50", "007.5", "1"]),
+        (".csv", ["+49", "49", "-0.5"], "large_string", ["+49", "49", "-0.5"]),
+        (".csv", ["0", "-0.50", "+1.5"], "double", [0.0, -0.5, 1.5]),
         (".csv", ["1", "2.5", "1e3"], "double", [1.0, 2.5, 1000.0]),
-        (".csv", ["1", "9" * 20, "3"], "double", [1.0, 1e20, 3.0]),
+        (".csv", ["1", "9" * 20, "3"], "large_string", ["1", "9" * 20, "3"]),
+        (".csv", ["0.5", str(EXACT + 1), "3"], "large_string", ["0.5", str(EXACT + 1), "3"]),
+        (".csv", ["0.5", str(EXACT), "3"], "double", [0.5, float(EXACT), 3.0]),
+        (".csv", ["0.5", "9" * 5000, "3"], "large_string", ["0.5", "9" * 5000, "3"]),
         (".csv", ["1", "1_0", "2"], "large_string", ["1", "1_0", "2"]),
         (".csv", ["1", "", "2"], "large_string", ["1", "", "2"]),
         (".csv", ["Leica", "", "1"], "large_string", ["Leica", "", "1"]),
         (".json", [1, -2, 1 << 62], "int64", [1, -2, 1 << 62]),
-        (".json", [1, 1 << 63, 2], "double", [1.0, 2.0**63, 2.0]),
+        (".json", [1, 1 << 63, 2], "large_string", ["1", str(1 << 63), "2"]),
+        (".json", [None, -EXACT, 1 << 60], "double", [math.nan, -float(EXACT), 2.0**60]),
         (".json", [1, 0.1, math.inf], "double", [1.0, 0.1, math.inf]),
         (".json", [None, 5, ...], "double", [math.nan, 5.0, math.nan]),
         (".json", ["1", "2", "3"], "large_string", ["1", "2", "3"]),
@@ -90,6 +101,15 @@ def test_the_values_decide_the_type_of_a_column(
     column = listed(folder, text, suffix).columns["x"]
     assert str(column.type) == kind
     assert str(column.to_pylist()) == str(expected), "NaN differs from itself"
+
+
+@pytest.mark.parametrize("other", [None, ..., 0.5])
+@pytest.mark.parametrize("number", [EXACT + 1, -EXACT - 1, (1 << 63) + 1])
+def test_a_column_of_floats_would_change_its_integers(folder: Path, number: int, other: Any) -> None:
+    entries = [{"path": f"images/{i}.jpg", "label": "a", "x": x} for i, x in enumerate((number, other))]
+    text = json.dumps([{name: one for name, one in entry.items() if one is not ...} for entry in entries])
+    with pytest.raises(SourceError, match=rf"(?s)column 'x' must keep its integers, found {number},.*\.json"):
+        listed(folder, text, ".json")
 
 
 def test_json_and_json_lines_give_the_same_listing(folder: Path) -> None:

@@ -119,6 +119,21 @@ def test_missing_values_are_nan_or_empty_and_empty_columns_are_left_out(
     assert [sample.label for sample in dataset] == [[1], [0, 1], [], [2], [0], [1], [2, 0]]
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64()])
+def test_a_missing_value_does_not_change_large_integers(
+    pictures: list[bytes], tmp_path: Path, kind: pa.DataType
+) -> None:
+    large = [(1 << 53) + number for number in range(7)]
+    table = {"image": pictures, "id": pa.array(large, kind)}
+    dataset = converted(write(tmp_path / "whole.parquet", table), tmp_path / "whole")
+    assert dataset.column("id").tolist() == large
+    table["id"] = pa.array([*large[:6], None], kind)
+    with pytest.raises(
+        SourceError, match=rf"(?s)column 'id' must keep its integers, found {large[5]}.*some\.parquet"
+    ):
+        converted(write(tmp_path / "some.parquet", table), tmp_path / "some")
+
+
 def test_rows_without_an_image_or_a_label_are_counted(pictures: list[bytes], tmp_path: Path) -> None:
     images = [{"bytes": data, "path": None} for data in pictures]
     images[1], images[2] = None, {"bytes": None, "path": "/etc/passwd"}

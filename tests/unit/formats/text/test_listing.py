@@ -315,6 +315,18 @@ def test_a_line_without_a_label_is_skipped_and_integers_stay_as_they_are(tmp_pat
         convert_text(source, tmp_path / "d")
 
 
+@pytest.mark.parametrize("form", ["jsonl", "dicts"])
+def test_a_missing_value_does_not_change_large_integers(tmp_path: Path, form: str) -> None:
+    rows = [{"text": "a", "id": (1 << 53) + 1}, {"text": "b", "id": 1}, {"text": "c", "id": None}]
+    made: dict[int, Any] = {
+        n: rows[:n] if form == "dicts" else write_rows(tmp_path / str(n), rows[:n]) for n in (2, 3)
+    }
+    convert_text(made[2], tmp_path / "d", tokenizer="bytes", columns=["id"])
+    assert stoker.open(tmp_path / "d").column("id").tolist() == [(1 << 53) + 1, 1]
+    with pytest.raises(SourceError, match="column 'id' must keep its integers, found 9007199254740993"):
+        convert_text(made[3], tmp_path / "e", tokenizer="bytes", columns=["id"])
+
+
 def test_labels_are_numbered_in_the_order_of_the_classes_option(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "t.jsonl", ROWS)
     options: dict[str, Any] = {"fields": ["review"], "label": "stars"}
