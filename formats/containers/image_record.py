@@ -162,6 +162,9 @@ class ExternalSample:
     # Values of other columns; None for a value that the record lacks
     columns: Mapping[str, Value | None] = field(default_factory=dict)
     objects: ExternalObjects | None = None  # The objects; None if the record states no objects
+    unread: Sequence[
+        str
+    ] = ()  # Names of parts of the record that hold annotations or arrays and are not read
 
 
 def to_label(values: Sequence[float], label_type: str, what: str) -> Label:

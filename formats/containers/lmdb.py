@@ -55,6 +55,7 @@ _PAGE_SIZES = tuple(1 << power for power in range(9, 17))
 
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)  # fields of a Datum
 _MASK, _ARRAY = 1000, 1001  # not fields of Datum, so that Caffe and DALI ignore them
+_OWN = {_MASK: "class mask of the Datum", _ARRAY: "array of the Datum"}
 _ARRAY_NAME, _ARRAY_DTYPE, _ARRAY_SIDE, _ARRAY_DATA = range(1, 5)
 
 
@@ -76,6 +77,7 @@ class Datum(NamedTuple):
     encoded: bool  # Whether ``data`` is an encoded image; otherwise it is (channels, height, width) uint8
     data: Span | None  # Span of the bytes; None if there are none
     floats: bool  # Whether the Datum holds pixels as floats
+    unread: tuple[str, ...] = ()  # What Stoker's own fields hold, which are not read
 
 
 class _Tree(NamedTuple):
@@ -346,7 +348,7 @@ def parse_datum(data: memoryview | bytes) -> Datum:
     view = memoryview(data)
     numbers: dict[int, int] = {}
     payload: Span | None = None
-    floats = False
+    floats, unread = False, []
     for field in fields(view, Span(0, len(view))):
         if field.number == _DATA and field.wire == LENGTH:
             payload = field.span
@@ -354,8 +356,10 @@ def parse_datum(data: memoryview | bytes) -> Datum:
             floats = True
         elif field.wire == VARINT:
             numbers[field.number] = signed(field.value)
+        elif field.number in _OWN:
+            unread.append(_OWN[field.number])
     channels, height, width, label = (numbers.get(n, 0) for n in (_CHANNELS, _HEIGHT, _WIDTH, _LABEL))
-    return Datum(channels, height, width, label, bool(numbers.get(_ENCODED)), payload, floats)
+    return Datum(channels, height, width, label, bool(numbers.get(_ENCODED)), payload, floats, tuple(unread))
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
@@ -376,7 +380,7 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
             f"the Datum must hold grey or colours of 8 bits, or an encoded image, found {content}",
             hint="Images are read from what Caffe's convert_imageset writes, with --encoded or without.",
         )
-    return ExternalSample(datum.data, key, datum.label, header=header)
+    return ExternalSample(datum.data, key, datum.label, header=header, unread=datum.unread)
 
 
 LMDB = Container(

@@ -251,6 +251,11 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
         text="" if text is None else str(_decode(text, record.view)),
         header=header,
         columns={name: part and _decode(part, record.view) for name, part in columns.items()},
+        unread=[
+            f"column {name!r} of encoding {part.encoding}"
+            for name, part in parts.items()
+            if part.encoding not in _VALUES and name not in used
+        ],
     )
 
 

@@ -46,6 +46,7 @@ _LONGEST = (1 << 31) - 1
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated")
+_SEGMENTATION = "image/segmentation"
 _MOST_SHARE = 1.1
 """The largest coordinate that the API accepts (``maximum_normalized_coordinate`` in core/box_list_ops.py)."""
 _NO_OBJECTS = "With objects set to '', the objects are left out."
@@ -234,7 +235,34 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
         named=named,
         columns={name: features.value(part) for name, part in names.columns.items()},
         objects=objects,
+        unread=_unread(features, names, has_objects=objects is not None),
     )
+
+
+def _unread(features: _Features, names: FeatureNames, *, has_objects: bool) -> list[str]:
+    """Return names of features, or their common start, of annotations and arrays that are not read."""
+    read, groups = set(names.columns.values()), dict.fromkeys([_SEGMENTATION, names.objects or ""])
+    if has_objects:
+        parts = (
+            *(f"bbox/{side}" for side in _SIDES),
+            "class/label",
+            "class/text",
+            "area",
+            "is_crowd",
+            *_FLAGS,
+        )
+        read |= {f"{names.objects}/{part}" for part in parts}
+    unread = set()
+    for name, values in features.values.items():
+        if not values or name in read:
+            continue
+        if {f"{name}/shape", f"{name}/dtype"} <= features.values.keys():
+            unread.add(f"array in the feature {name!r}")
+        for group in filter(None, groups):
+            if name.startswith(f"{group}/"):
+                part = name[len(group) + 1 :].partition("/")[0]
+                unread.add(f"annotation in the feature '{group}/{part}'")
+    return sorted(unread)
 
 
 class _Features:

@@ -225,6 +225,7 @@ class _Indexer:
         assert header is not None, "headers are read"
         values = (shard, number, offset + payload.offset, payload.length, crc, key, *header)
         self._skipped.update(self._rows.add(values, sample, header.height, header.width))
+        self._skipped.update(f"{part}, which is not read" for part in sample.unread)
 
     def _join(self, record: Record) -> tuple[int, int]:
         """Write a record in one piece; return its number in the shard of joined records, and its offset."""

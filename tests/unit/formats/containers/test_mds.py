@@ -196,6 +196,18 @@ def test_a_shard_that_is_damaged_or_contradicts_its_index_file_is_refused(
     assert not (tmp_path / "into").exists()
 
 
+def test_columns_that_are_not_read_are_counted(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    columns = {**COLUMNS, "mask": "png", "boxes": "ndarray:float32"}
+    rows = [{**one, "mask": b"png", "boxes": bytes(16)} for one in samples(make_jpeg, 2)]
+    manifest = index(
+        [write_mds(tmp_path / "mds", columns, [rows])], tmp_path / "into", names={"encoded": "image"}
+    )
+    assert manifest.skipped == {
+        "column 'boxes' of encoding ndarray:float32, which is not read": 2,
+        "column 'mask' of encoding png, which is not read": 2,
+    }
+
+
 @pytest.mark.parametrize("name", ["{}", "file://{}", "{}/*.mds", "file://{}/*.mds"])
 def test_a_folder_without_a_shard_of_its_index_file_is_refused(
     tmp_path: Path, make_jpeg: Jpeg, name: str

@@ -330,8 +330,37 @@ def test_objects_of_the_object_detection_api_are_clipped_and_counted(indexed: In
     assert objects.boxes.tolist() == [[10, 2, 30, 10], [0, 0, 40, 20], [0, 0, 20, 10]]
     assert (objects.labels.tolist(), objects.crowd.tolist()) == ([1, 0, 0], [False, True, False])
     assert (objects.area.tolist(), objects.extra["difficult"].tolist()) == ([3, 4, 200], [1, 0, 0])
-    assert dataset.manifest.skipped == {"object without an area": 1}
+    assert dataset.manifest.skipped == {
+        "object without an area": 1,
+        "annotation in the feature 'image/object/bbox', which is not read": 1,  # boxes without classes
+    }
     assert indexed(records, name="y", into="without", names={"objects": ""}).tasks == frozenset()
+
+
+def test_annotations_and_arrays_that_are_not_read_are_counted(indexed: Indexed) -> None:
+    more = {"mask": [b"png", b"png"], "keypoint/x": [0.5], "keypoint/y": [0.5], "view": []}
+    record = detection(jpeg(0), [[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 0.5]], [1, 1], **more)
+    record |= {"image/segmentation/class/encoded": b"png", "image/segmentation/class/format": b"png"}
+    record |= {"depth": bytes(8), "depth/shape": [2], "depth/dtype": b"<f4", "image/colorspace": b"RGB"}
+    objects = {
+        f"annotation in the feature 'image/object/{part}', which is not read" for part in ("mask", "keypoint")
+    }
+    others = {
+        "annotation in the feature 'image/segmentation/class', which is not read",
+        "array in the feature 'depth', which is not read",
+    }
+    assert dict(indexed([record, record]).manifest.skipped) == dict.fromkeys(objects | others, 2)
+    without = indexed([record], name="y", into="without", names={"objects": ""})
+    assert set(without.manifest.skipped) == others
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_masks_and_arrays_of_a_writers_shards_are_counted(tmp_path: Path, container: Any) -> None:
+    with stoker.Writer(tmp_path / "written", container=container) as writer:
+        writer.write(jpeg(0, 8, 8), segmentation=np.zeros((8, 8), np.uint8), depth=np.zeros(3, np.float32))
+    manifest = index(stoker.open(tmp_path / "written").data_files, tmp_path / "into")
+    assert {reason.split()[0] for reason in manifest.skipped} & {"annotation", "class", "array"}
+    assert len(manifest.skipped) == 2
 
 
 def test_shards_of_a_writer_can_be_indexed_with_their_objects(tmp_path: Path) -> None:
