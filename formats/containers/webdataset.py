@@ -51,7 +51,9 @@ _PAX, _PAX_GLOBAL, _LONG_NAME, _LONG_LINK = b"xX", b"g", b"L", b"K"
 _EXTENSIONS = _PAX + _PAX_GLOBAL + _LONG_NAME + _LONG_LINK
 _KINDS = {b"1": "link", b"2": "link", b"3": "device", b"4": "device", b"5": "folder", b"6": "pipe"}
 _META = re.compile(r"__[^/]*__($|/)")
-_INTEGER = re.compile(r"\s*-?(0|[1-9]\d{0,18})\s*")  # 007 is a name
+# Also as writers of floats and of PyTorch's tensors leave it; 007 is a name.
+_WHOLE = re.compile(r"\s*(tensor\()?(-?(?:0|[1-9]\d{0,18}))(?:\.0*)?(?(1)\))\s*")
+_FRACTION = re.compile(r"\s*-?\d+\.\d+([eE][-+]?\d+)?\s*")
 _JSON = "json;jsn"
 _NAME_ANOTHER = "Name another member for this value, or leave its option out."
 _CUT_SHORT = "the archive is cut short: it ends within a header"
@@ -332,7 +334,13 @@ class _Values:
     def label(self, name: str) -> int | str | None:
         value = self.value(name)
         if isinstance(value, str):
-            return int(value) if _INTEGER.fullmatch(value) else value.strip() or None
+            if (whole := _WHOLE.fullmatch(value)) is not None:
+                return int(whole[2])
+            if not _FRACTION.fullmatch(value):
+                return value.strip() or None
+            value = float(value)
+        if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
+            return int(value)
         if isinstance(value, float):
             raise SourceError(
                 f"{name} must be an integer or a name, as it is a class, found {value}",

@@ -32,6 +32,7 @@ Paths = str | os.PathLike[str]
 _LEADING_ZERO = re.compile(r"\s*[+-]?0\d")
 _EXACT_DIGITS = 15  # of an integer, which a float always keeps
 _LARGEST_EXACT = 1 << 53  # a float holds all integers up to here
+_FLOAT_ZEROS = re.compile(r"\.0*\s*$")
 
 
 class EntryColumns:
@@ -81,13 +82,13 @@ class EntryColumns:
         types = self._labels.types
         if not self._cells and len(types) > 1:
             raise ValueError("some labels are numbers and some are names")
-        if not self._several and float in types and str not in types:
-            raise ValueError("the labels are numbers, but no integers")
         counts = np.frombuffer(self._label_counts, np.int64)
         chosen = ListColumn.of_counts(counts, np.arange(int(counts.sum()))).take(rows)
         classes: tuple[str, ...] = ()
         numbers = self._labels.integers(chosen.values)
         if numbers is None:
+            if float in types and str not in types:
+                raise ValueError("the labels are numbers, but no integers")
             numbers, classes = number_names(self._labels.text(chosen.values))
         return ListColumn(chosen.starts, numbers).to_arrow() if self._several else pa.array(numbers), classes
 
@@ -157,10 +158,14 @@ class _Column:
         return typed_column(self.text(rows), self.types, name, path, cells=self._cells)
 
     def integers(self, rows: Rows) -> npt.NDArray[np.int64] | None:
-        """The values at ``rows``; None if any value of the column is not an integer of 64 bits."""
-        with suppress(OverflowError):
-            if self.types <= {int}:
-                return np.fromiter(map(int, each(self.text(rows))), np.int64, len(rows))
+        """The labels at ``rows``; None if any label of the column is not an integer of 64 bits."""
+        # As a label, 3.0 is the integer 3, as writers of floats leave it.
+        texts: Iterable[str] = each(self.text(rows))
+        if float in self.types:
+            texts = (_FLOAT_ZEROS.sub("", text) for text in texts)
+        with suppress(OverflowError, ValueError):
+            if self.types <= {int, float}:
+                return np.fromiter(map(int, texts), np.int64, len(rows))
         return None
 
     def text(self, rows: Rows) -> pa.Array:
@@ -290,6 +295,8 @@ def _numbered(labels: pa.Array, classes: tuple[str, ...]) -> tuple[pa.Array, tup
     if _is_text(kind):
         numbers, names = number_names(labels.cast(pa.large_string()))
         return pa.array(numbers, mask=numbers < 0), names
+    if pa.types.is_floating(kind) and pc.all(pc.equal(pc.floor(labels), labels)).as_py():
+        return labels.cast(pa.int64()), classes  # as a table with missing labels leaves them
     if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):
         raise ValueError(f"the labels are {kind}, neither whole numbers nor text")
     return labels.cast(pa.int64()), classes

@@ -233,6 +233,7 @@ def test_a_damaged_archive_is_refused_with_its_path_and_record(
     [
         (b"7", b"{", {"label": "json:label"}, SourceError, "the member .json is not JSON"),
         (b"7", b'{"label": 1.5}', {"label": "json:label"}, SourceError, "must be an integer or a name"),
+        (b"0.5", b"{}", {}, SourceError, "must be an integer or a name, as it is a class, found 0.5"),
         (b"007", b"{}", {}, SourceError, "the name 007 as its label, unlike those before it"),
         (b"7", b"{}", {"columns": {"offset": "cls"}}, ConfigError, "cannot have the name 'offset'"),
     ],
@@ -246,6 +247,23 @@ def test_a_value_that_cannot_be_used_is_refused(
         index([write_members(tmp_path / "x.tar", members)], tmp_path / "into", names=names)
     if isinstance(caught.value, SourceError):
         assert (caught.value.shard, caught.value.record, caught.value.key) == ("x.tar", 1, "b")
+
+
+@pytest.mark.parametrize("text", ["{}.0", "{}", " {}.000\n", "{}.", "tensor({})", "tensor({}.)"])
+def test_numbers_as_writers_leave_them_are_labels(tmp_path: Path, text: str) -> None:
+    numbers = [0, 11, 2]
+    members = [
+        one
+        for i, number in enumerate(numbers)
+        for one in (
+            (f"{i}.jpg", jpeg(i)),
+            (f"{i}.cls", text.format(number).encode()),
+            (f"{i}.json", f'{{"n": {number}.0}}'.encode()),
+        )
+    ]
+    archive = write_members(tmp_path / "x.tar", members)
+    assert indexed(tmp_path / "cls", archive).labels.tolist() == numbers
+    assert indexed(tmp_path / "json", archive, names={"label": "json:n"}).labels.tolist() == numbers
 
 
 def test_a_class_without_an_image_in_the_archives_is_refused(tmp_path: Path) -> None:

@@ -46,6 +46,13 @@ def test_names_in_a_csv_are_classes_in_sorted_order(folder: Path) -> None:
 def test_labels_of_a_csv_are_names_or_numbers(folder: Path) -> None:
     for text, labels, classes in (
         ("label,path\n7,images/1.jpg\n-3,images/0.jpg\n", [-3, 7], ()),
+        ("path,label\nimages/0.jpg,10.0\nimages/1.jpg,9.0\nimages/2.jpg,-3\n", [10, 9, -3], ()),
+        (
+            "path,label\nimages/0.jpg,10.0\nimages/1.jpg,9.0\nimages/2.jpg,x\n",
+            [0, 1, 2],
+            ("10.0", "9.0", "x"),
+        ),
+        ("path,labels\nimages/0.jpg,10.0|9.\nimages/1.jpg,2\n", [[10, 9], [2]], ()),
         ("path,label\nimages/0.jpg, 7\nimages/1.jpg,-3\n", [7, -3], ()),
         (f"path,label\nimages/0.jpg,{'9' * 30}\nimages/1.jpg,8\n", [1, 0], ("8", "9" * 30)),
         ("path,label,iso\nimages/0.jpg,007,100\nimages/1.jpg,7,200\n", [0, 1], ("007", "7")),
@@ -234,6 +241,7 @@ def test_links_are_followed_unless_the_caller_refuses_them(folder: Path, tmp_pat
         (".csv", 'path,label\n"images/0.jpg,a\n', "cannot be parsed"),
         (".csv", "path,label\nimages/0.jpg,a\nimages/1.jpg,\n", "entry 2 has an empty label"),
         (".csv", "path,label\nimages/0.jpg,0.5\n", "the labels are numbers, but no integers"),
+        (".csv", "path,labels\nimages/0.jpg,0.5|1\n", "the labels are numbers, but no integers"),
         (".csv", "path,label,crc\nimages/0.jpg,a,1\n", "crc"),
         (".csv", "path,label,object_boxes\nimages/0.jpg,a,1\n", "object_boxes"),
         (".csv", "path,label,labels\nimages/0.jpg,a,b\n", "label and labels exclude each other"),
