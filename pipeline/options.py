@@ -191,6 +191,8 @@ class Objects:
         min_visible: Share of an object's box, 0 to 1, that must be visible; other objects are dropped from
             all columns. An object that is not visible at all is always dropped.
         min_size: Least width and height of an object's box, pixels of the output; other objects are dropped.
+        swap: For each of the K keypoints the one that it becomes in a mirrored image, from 0, in place of the
+            dataset's own: [1, 0] of two eyes, [0, 1] of points on a middle line.
         arrays: Form of array columns whose shapes differ between samples. "ragged" returns a list of N
             arrays, "padded" one array, padded with zeros at the ends of its sides, and adds a
             column ``<name>_shape``, (N, sides) int64.
@@ -204,6 +206,7 @@ class Objects:
     min_visible: float = 0.0
     min_size: float = 0.0
     arrays: ArrayForm = "ragged"
+    swap: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         one_of("objects", self.form, get_args(ArrayForm))
@@ -213,6 +216,7 @@ class Objects:
             raise ConfigError(f"min_visible must be a share from 0 to 1, found {self.min_visible!r}")
         if not 0 <= self.min_size < float("inf"):
             raise ConfigError(f"min_size must be pixels from 0, found {self.min_size!r}")
+        _set(self, "swap", tuple(self.swap))
 
 
 @dataclass(frozen=True)

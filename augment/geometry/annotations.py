@@ -145,7 +145,7 @@ def transform_keypoints(
     inside &= shown(params)[owner, None]
     seen = (visibility > 0) & inside & np.all((moved >= 0) & (moved <= (width, height)), axis=-1)
     points = np.where(seen[..., None], np.concatenate((moved, visibility[..., None]), axis=-1), 0)
-    if swap is None:
+    if swap is None or not np.size(swap):
         return points
     turned = mirrored(params)[owner][:, None, None]
     return np.where(turned, points[:, np.asarray(swap)], points)

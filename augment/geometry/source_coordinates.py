@@ -81,7 +81,7 @@ def keypoints_to_source(
     moved[..., :2] = _moved(points[..., :2], matrix, "keypoints") - (0.5 if coco else 0.0)
     if points.shape[-1] == 3:
         moved = np.where(points.any(axis=-1, keepdims=True), moved, points)
-    if swap is None:
+    if swap is None or not len(swap):
         return moved
     mirrored = np.asarray(np.linalg.det(np.asarray(matrix, np.float64)) < 0)
     mirrored = mirrored.reshape(mirrored.shape + (1,) * (points.ndim - mirrored.ndim))

@@ -69,7 +69,7 @@ class AnnotationInfo:
     """The meaning of the annotations of a dataset, apart from the names of its classes."""
 
     keypoints: tuple[str, ...] = ()  # Names of the K keypoints of an object
-    # K indexes: keypoint k of a mirrored image is keypoint ``swap[k]`` of the original
+    # K indexes: keypoint k of a mirrored image is keypoint ``swap[k]`` of the original; empty if not known
     swap: tuple[int, ...] = ()
     skeleton: tuple[tuple[int, int], ...] = ()  # Pairs of keypoints, from 0, that a drawing joins
     # Value in masks for pixels that belong to no class; None if every value is a class

@@ -348,7 +348,8 @@ class _Categories:
                 except (TypeError, ValueError) as error:
                     message = f"the skeleton of category {category['id']} is wrong: {error}"
                     raise SourceError(message, path=self._file) from error
-        return AnnotationInfo(tuple(map(str, range(keypoints))), tuple(range(keypoints)))
+        names = tuple(map(str, range(keypoints)))
+        return AnnotationInfo(names, swap_of(names))
 
 
 def _is_id(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -251,12 +252,19 @@ class AnnotatedImages:
         )
 
 
+_OTHER = {"left": "right", "right": "left", "l": "r", "r": "l"}
+_SIDES = [re.compile(word) for word in ("left|right", "(?<![a-z])[lr](?![a-z])", "^[lr]", "[lr]$")]
+"""The words for left and right in names of keypoints, in lower case: ``left_eye``, ``l_eye``, ``leye``."""
+
+
 def swap_of(names: tuple[str, ...]) -> tuple[int, ...]:
     """The keypoint that each becomes in a mirrored image, by name: ``left_eye`` and ``right_eye`` swap."""
-    opposite = {"left": "right", "right": "left"}
-    index_of = {name: i for i, name in enumerate(names)}
-    swap = []
-    for i, name in enumerate(names):
-        side = next((side for side in opposite if side in name), None)
-        swap.append(i if side is None else index_of.get(name.replace(side, opposite[side]), i))
-    return tuple(swap) if sorted(swap) == list(range(len(swap))) else tuple(range(len(swap)))
+    # Empty where there are several keypoints and no pair among them: the names do not say it.
+    lower = [name.lower() for name in names]
+    index_of = {name: i for i, name in enumerate(lower)}
+    swap = list(range(len(names)))
+    for i, name in enumerate(lower):
+        others = (side.sub(lambda found: _OTHER[found[0]], name) for side in _SIDES)
+        swap[i] = next((index_of[one] for one in others if one != name and one in index_of), i)
+    paired = len(index_of) == len(names) and all(swap[j] == i for i, j in enumerate(swap))
+    return tuple(swap) if paired and (len(names) < 2 or swap != sorted(swap)) else ()

@@ -33,7 +33,7 @@ from ..files import printable_name
 from .detection import YAML_NAMES, is_data_file, label_files, yolo_folders
 from .image_files import find_files
 from .listing import ListedFiles, Listing, Skip, no_images_error
-from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, check_shares, checked_box
+from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, check_shares, checked_box, swap_of
 from .source import NAMES_FILE, Source, SourceFolder, open_folder, split_at_folder
 
 _LOG = EventLog("conversion")
@@ -204,7 +204,7 @@ def _annotated(
         classes=names.classes or tuple(map(str, range(reader.highest + 1))),
         skipped=tuple(sorted(skipped)),
         objects=reader.table.listed(rows, unknown, "object {} of its labels", relative=True),
-        info=AnnotationInfo(keypoints, names.swap or tuple(range(len(keypoints)))),
+        info=AnnotationInfo(keypoints, names.swap or swap_of(keypoints)),
     )
 
 

@@ -157,7 +157,14 @@ def make_annotation_config(
     _check_mixing(followed, batch_transform_plan.transforms, batch_transform_plan.columns)
     combined = [frozenset(one.columns) for one in plan.combining]
     _check_mixing(followed, plan.combining, frozenset.intersection(*combined) if combined else frozenset())
-    form = ObjectConfig(**vars(objects), columns=annotated - {"segmentation"}, swap=info.swap)
+    number = len(info.keypoints)
+    if objects.swap and sorted(objects.swap) != list(range(number)):
+        raise ConfigError(
+            f"swap must name each of the {number} keypoints of the dataset once, found {list(objects.swap)}"
+        )
+    form = ObjectConfig(
+        **{**vars(objects), "swap": objects.swap or info.swap}, columns=annotated - {"segmentation"}
+    )
     return AnnotationConfig(form, masks, plan.uses_boxes, plan.pastes)
 
 

@@ -79,6 +79,8 @@ class ImageLoaderConfig:
         if objects:
             identity["box_format"] = objects.box_format
             identity |= {"min_visible": float(objects.min_visible), "min_size": float(objects.min_size)}
+            if objects.swap != self.dataset.manifest.annotations.swap:
+                identity["swap"] = [int(number) for number in objects.swap]
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
     @property

@@ -21,6 +21,7 @@ from stoker.augment.geometry.annotations import (
     displace_keypoints,
     displace_masks,
     forward_matrix,
+    mirrored,
     shown,
     transform_boxes,
     transform_keypoints,
@@ -29,6 +30,7 @@ from stoker.augment.geometry.boxes import Objects as DecidingObjects
 from stoker.augment.geometry.boxes import box_areas, convert_boxes
 from stoker.augment.geometry.masks import mask_boxes
 from stoker.augment.params import Composition, ImageParams, Paste
+from stoker.errors import ConfigError
 from stoker.formats.dataset.annotations import Annotations
 from stoker.formats.dataset.columns import expand_ranges
 from stoker.random import sequence, unit_interval
@@ -50,8 +52,6 @@ class ObjectConfig(Objects):
     """The columns of objects, and their form."""
 
     columns: frozenset[str] = frozenset()  # Names of the columns
-    # (K,) number that each keypoint has in a mirrored image; empty if all keep theirs
-    swap: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +122,12 @@ def transform_objects(
     if "area" in config.columns:
         columns["area"] = kept.area * _area_scale(kept, params, boxes)
     if kept.keypoints is not None and "keypoints" in config.columns:
+        if not config.swap and kept.keypoints.shape[1] > 1 and mirrored(params)[kept.owner].any():
+            raise ConfigError(
+                "the image is mirrored, and which keypoints are left and right is not known",
+                hint="Name the one that each becomes with objects=stoker.Objects(swap=[1, 0, ...]), or leave "
+                "flips out. Names such as left_eye and right_eye, and YOLO's flip_idx, say it in a source.",
+            )
         keypoints = output_keypoints(params, kept.keypoints, kept.owner, config.swap)
         columns["keypoints"] = displace_keypoints(params, keypoints, kept.owner)
     if "masks" in config.columns:
@@ -178,7 +184,7 @@ def output_boxes(
 
 
 def output_keypoints(
-    params: ImageParams, keypoints: npt.NDArray[np.float32], owner: Int64, swap: tuple[int, ...]
+    params: ImageParams, keypoints: npt.NDArray[np.float32], owner: Int64, swap: Sequence[int]
 ) -> npt.NDArray[np.float64]:
     """Keypoints of the output, (M, K, 3) float64; see :func:`transform_keypoints`."""
     if _is_general(params):

@@ -72,8 +72,19 @@ def test_categories_of_one_name_stay_two_classes(folder: Path, caplog: pytest.Lo
 
 def test_keypoints_with_left_and_right_in_their_names_are_swapped() -> None:
     assert swap_of(("left_hip", "right_hip", "head", "left_ear")) == (1, 0, 2, 3)
-    assert swap_of(("eye left", "eye right")) == (1, 0)
-    assert swap_of(("a", "b")) == (0, 1)
+    for pair in (
+        "eye left|eye right",
+        "Left Eye|Right Eye",
+        "l_eye|r_eye",
+        "Eye.L|Eye.R",
+        "LEye|REye",
+        "eyer|eyel",
+    ):
+        assert swap_of((*pair.split("|"), "lip")) == (1, 0, 2)
+    assert swap_of(("lear", "nose", "rear")) == (2, 1, 0)
+    # Without a pair, which sides several keypoints have is not known.
+    assert [swap_of(names) for names in (("a", "b"), ("left", "LEFT"), ("left", "l"))] == [(), (), ()]
+    assert (swap_of(("left",)), swap_of(())) == ((0,), ())
 
 
 def test_ids_may_be_text(folder: Path) -> None:

@@ -39,12 +39,14 @@ from stoker.augment import (
     ElasticTransform,
     MixUp,
     Pad,
+    RandomApply,
     RandomCrop,
     RandomHorizontalFlip,
     RandomIoUCrop,
     RandomPerspective,
     RandomResizedCrop,
     RandomRotation,
+    RandomVerticalFlip,
     Resize,
 )
 from stoker.augment.geometry.boxes import box_areas
@@ -528,3 +530,27 @@ def test_areas_in_perspective_scale_as_at_the_centre_of_the_box() -> None:
     left, top, right, bottom = objects.columns["boxes"][0]
     box_area = (right - left) * (bottom - top)
     assert 0.3 * box_area < objects.columns["area"][0] <= box_area
+
+
+def test_keypoints_whose_sides_are_not_known_are_not_mirrored(tmp_path: Path) -> None:
+    point = [[[2, 3, 2], [6, 3, 2]]]
+    with stoker.Writer(tmp_path / "out") as writer:
+        writer.write(
+            image=png(np.zeros((8, 8, 3), np.uint8)), boxes=[[0, 0, 8, 8]], box_labels=[0], keypoints=point
+        )
+
+    def points(flip: Any, *swap: int) -> Any:
+        options: dict[str, Any] = {"columns": ("image", "keypoints"), "objects": stoker.Objects(swap=swap)}
+        loader = ImageLoader(tmp_path / "out", batch_size=1, transforms=[CenterCrop(8), *flip], **options)
+        return next(iter(loader)).keypoints[0][0, :, 0].tolist()
+
+    flip = RandomHorizontalFlip(1.0)
+    assert points([]) == points([flip, flip]) == [2, 6]
+    for mirrors in ([flip], [RandomApply([RandomVerticalFlip(1.0)], p=1.0)]):
+        with pytest.raises(ConfigError, match="which keypoints are left and right is not known"):
+            points(mirrors)
+    assert (points([flip], 0, 1), points([flip], 1, 0)) == ([6, 2], [2, 6])
+    with pytest.raises(
+        ConfigError, match=r"swap must name each of the 2 keypoints of the dataset once, found \[1\]"
+    ):
+        points([], 1)
