@@ -19,6 +19,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     path: str | os.PathLike[str],
     *,
     version: int | None = None,
+    class_depth: int | None = None,
     cache: str | os.PathLike[str] | None = None,
     cache_size: str | int | None = None,
 ) -> Dataset:
@@ -43,6 +44,8 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
             network file system.
         version: Version of the dataset, from 1; None for the last one. Each change of a dataset, as by
             :func:`stoker.append`, makes a version.
+        class_depth: Number of directory levels that name the class of an image in a folder, from 1; None for
+            all, as in a conversion. With a number, folders such as train and val are classes, too.
         cache: Folder on a local disk for the parts that are fetched; processes of one machine share it.
         cache_size: Approximate bytes of shards in the cache, such as ``"200GB"``; the least recently read
             parts are evicted. None sets no limit. If jobs share a cache, their largest value applies.
@@ -63,22 +66,31 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     if cache is not None:
         from .remote.cached_dataset import open_cached
 
-        return open_cached(_indexed(path), cache, cache_size, version)
+        return open_cached(_indexed(path, class_depth), cache, cache_size, version)
     if cache_size is not None:
         raise ConfigError("cache_size needs cache, the folder whose size it limits")
-    folder = Path(_indexed(local_folder(path)))
+    folder = Path(_indexed(local_folder(path), class_depth))
     manifest = load_version(folder, version)
     data_files = manifest.data_files(folder, check=True)
     return Dataset(folder, manifest, open_index(folder, manifest), data_files)
 
 
-def _indexed(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+def _indexed(path: str | os.PathLike[str], class_depth: int | None) -> str | os.PathLike[str]:
     """Return the folder of the index of shards or images; any other path as it is."""
-    if not is_url(path) and is_dataset(Path(path)):
+    is_local = not is_url(path)
+    if is_local and is_dataset(Path(path)) and class_depth is None:
         return path
     from .in_place.cached import index_in_cache, index_shards_in_cache, names_shards
     from .in_place.images import is_image_source
 
     if is_image_source(path):  # first: an archive may lie beside the folders of the classes
-        return index_in_cache(Path(path))
-    return index_shards_in_cache(path) if names_shards(path) else path
+        return index_in_cache(Path(path), class_depth)
+    if class_depth is not None:
+        raise ConfigError("class_depth is for a folder of images", path=path, hint="Leave class_depth out.")
+    if names_shards(path):
+        return index_shards_in_cache(path)
+    if is_local and Path(path).is_dir():
+        from .sources.roots import check_splits
+
+        check_splits(path, "open")
+    return path

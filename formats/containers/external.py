@@ -24,6 +24,7 @@ from ..codecs.codec import ImageHeader
 from ..codecs.header import needed_package, read_header, read_partial_header
 from ..files import open_regular, read_at
 from ..remote.store import Store
+from ..splits import Door, check_one_split
 from ..threads import bounded_map
 from .compression import decompress
 from .container import (
@@ -156,10 +157,11 @@ def _store_of(url: str) -> tuple[Store, str]:
 
 
 def find_shards(
-    paths: Iterable[str | os.PathLike[str]], container: str = "auto"
+    paths: Iterable[str | os.PathLike[str]], container: str = "auto", *, door: Door = "index"
 ) -> tuple[Container, list[ExternalShard]]:
     """Return the container of some shards, and the shards; only the start of the first is read."""
     # Paths and URLs are as :func:`expand` takes them; ``auto`` detects the container from the first shard.
+    # Shards of several splits are refused, with calls of ``door`` for each.
     paths = list(paths)
     sources = [source for path in paths for source in expand(path)]
     check_named_files(paths)
@@ -176,6 +178,7 @@ def find_shards(
     for source in sources:
         if counts[source] > 1:
             raise SourceError("the shard is named more than once", path=source)
+    check_one_split(paths, sources, door)
     if not is_url(sources[0]):
         return chosen, [_local_shard(source, chosen) for source in sources]
     with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-ask") as pool:

@@ -38,6 +38,7 @@ from ..sources.listing import ListedFiles, Listing, Skip, lost_classes, missing_
 from ..sources.options import SourceOptions
 from ..sources.registry import find_format, list_source
 from ..sources.source import Source
+from ..splits import Door
 from ..threads import available_cores, check_threads, thread_map
 
 _FORMATS = ("folder", "list")
@@ -52,6 +53,7 @@ def index_images(
     into: str | os.PathLike[str],
     *,
     classes: Sequence[str] | None = None,
+    class_depth: int | None = None,
     unlabelled: bool = False,
     num_threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -67,7 +69,7 @@ def index_images(
             "an index of image files lies on a local disk, and this is a URL", path=into, hint=_CONVERT
         )
     threads = check_threads(num_threads, max(8, 2 * available_cores()))
-    listing = list_images(src, unlabelled=unlabelled)
+    listing = list_images(src, class_depth, unlabelled=unlabelled, door="index")
     if names := check_classes(classes):
         listing = number_classes(listing, names, src)
     home = Path(into).resolve()
@@ -87,26 +89,31 @@ def is_image_source(path: str | os.PathLike[str]) -> bool:
     return any(has_image_suffix(name) or is_array_name(name) for name in names)
 
 
-def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Listing:
-    """List the images of a source that can be read in place."""
+def list_images(
+    src: str | os.PathLike[str],
+    class_depth: int | None = None,
+    *,
+    unlabelled: bool = False,
+    door: Door = "open",
+) -> Listing:
+    """List the images of a source that can be read in place, with the classes of a conversion."""
     if is_url(src):
         raise SourceError(
             "a folder of images at a URL cannot be read in place: each image would take a request",
             path=src,
             hint="Convert it with stoker.convert, which reads every image once.",
         )
-    source_format = find_format(Source(src))
+    options = SourceOptions(class_depth=class_depth, unlabelled=unlabelled)
+    source_format = find_format(Source(src, options), door=door)
     if source_format.name not in _FORMATS:
         raise SourceError(
             f"the source has the format {source_format.name}, which cannot be read in place",
             path=src,
             hint=_CONVERT,
         )
-    if source_format.name == "folder":
-        flat = unlabelled or is_flat(src)
-        source = Source(src, SourceOptions(class_depth=None if flat else 1, unlabelled=flat))
-    else:
-        source = Source(src, SourceOptions(unlabelled=unlabelled))
+    if source_format.name == "folder" and is_flat(src):
+        options = SourceOptions(unlabelled=True)
+    source = Source(src, options)
     listing = list_source(source, source_format)
     if listing.missing_classes:
         raise missing_classes_error(listing.missing_classes, src, _CONVERT_OTHERS)

@@ -42,7 +42,7 @@ class _Image(NamedTuple):
 
 def _list(name: str, source: Source) -> Listing:
     """List the images in shards of a container, in the order of the shards and of their records."""
-    container, shards = find_shards([source.path], name)
+    container, shards = find_shards([source.path], name, door="convert")
     usual = container.feature_names or FeatureNames()
     names = name_parts(source.parts, usual)
     # Without names of columns, a container reads all of them, by their own names.

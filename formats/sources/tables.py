@@ -37,6 +37,7 @@ from stoker.urls import is_url
 from ..containers.shard_names import check_complete, expand
 from ..files import read_at
 from ..remote.store import RangeFile, Store
+from ..splits import call, check_one_split
 from ..threads import bounded_map
 from .archives import free_name, mds_images
 from .columns import holds_text_lists, holds_values, label_column, value_column
@@ -91,15 +92,16 @@ def _find_tables(source: Source) -> list[str]:
     """Paths or URLs of the files of a source, in the order of their names or of their state."""
     text = os.fspath(source.path).rstrip("/")
     if text.endswith(PARQUET):
-        return expand(text)
-    if is_url(text):
+        files = expand(text)
+    elif is_url(text):
         files = [f"{text}/{name}" for name in source.folder.names(PARQUET)]
     elif (Path(text) / SAVED_SPLITS).is_file():
         splits = _parsed(Path(text) / SAVED_SPLITS)["splits"]
+        calls = [call("convert", f"{text}/{one}", one) for one in splits]
         raise SourceError(
             f"the folder has several datasets: {', '.join(splits)}",
             path=source.path,
-            hint=f"Convert each to a folder of its own: stoker convert {text}/{splits[0]} TARGET.",
+            hint=f"Take each by itself: {'; '.join(calls)}.",
         )
     elif (Path(text) / SAVED_STATE).is_file():
         state = _parsed(Path(text) / SAVED_STATE)
@@ -110,7 +112,9 @@ def _find_tables(source: Source) -> list[str]:
         raise SourceError(
             "there is no Parquet file", path=source.path, hint="Name the files: 'URL/data/*.parquet'."
         )
-    check_complete(files)
+    check_one_split([source.path], files, "convert")
+    if not text.endswith(PARQUET):  # expand has checked it
+        check_complete(files)
     return files
 
 

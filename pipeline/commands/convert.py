@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import tempfile
@@ -13,17 +12,13 @@ import typer
 
 from stoker.formats.conversion.convert import convert as run_images
 from stoker.formats.conversion.options import ConvertArguments
-from stoker.formats.dataset.manifest import Manifest
 from stoker.formats.options import gather_options
 from stoker.formats.sources.options import SOURCE_DESCRIPTIONS
 from stoker.formats.text.convert import convert_text as run_text
 from stoker.formats.text.options import TextArguments
-from stoker.urls import is_url
 
-from .console import out, print_summary, progress
+from .console import print_summary, progress
 from .options import Columns, Target, parse_columns, takes_options
-
-_SPLIT = re.compile(r"(train|training|val|valid|validation|test|testing)([-_]?\d{4})?")  # val, val2017
 
 
 @takes_options(ConvertArguments)
@@ -67,17 +62,6 @@ def convert(
     with progress("converting", "images", resumes=True) as show:
         summary = run_images(source, target, progress=show, **arguments)
     print_summary(summary, "image")
-    _warn_of_splits(next(iter(summary.datasets.values())))
-
-
-def _warn_of_splits(dataset: Path | str) -> None:
-    """Print a warning where folders of splits, such as train and val, have become classes."""
-    if is_url(dataset):
-        return
-    folders = {name.split("/")[0] for name in Manifest.load(dataset).classes}
-    if len(folders) > 1 and all(map(_SPLIT.fullmatch, folders)):
-        several = " and ".join(sorted(folders))
-        out.print(f"{several} are in the names of the classes: convert each by itself", style="yellow")
 
 
 @takes_options(TextArguments)

@@ -72,6 +72,10 @@ def index(
     ] = None,
     column: Columns = None,
     classes: Classes = None,
+    class_depth: Annotated[
+        int | None,
+        typer.Option(min=1, help="Directory levels that name the class of an image; by default all."),
+    ] = None,
     unlabelled: Unlabelled = False,
     checksums: Annotated[
         bool,
@@ -82,7 +86,7 @@ def index(
 
     The command writes an index of the shards or images, and neither changes nor moves them. Names of shards
     may have lists in braces and patterns; a folder stands for the shards in it. In a folder of
-    images, the first level of folders names the classes.
+    images, the path of an image's folder names its class, as in a conversion.
 
     Examples:
       stoker index photos/train --into shards/train
@@ -104,7 +108,12 @@ def index(
             )
         with progress("reading headers", "images") as show:
             manifest = index_images(
-                shards[0], into, classes=class_names, unlabelled=unlabelled, progress=show
+                shards[0],
+                into,
+                classes=class_names,
+                class_depth=class_depth,
+                unlabelled=unlabelled,
+                progress=show,
             )
         print_skipped(manifest.skipped)
         out.print(f"{count(manifest.index.rows, 'image')} in place: {into}")

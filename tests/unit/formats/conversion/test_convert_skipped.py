@@ -115,7 +115,7 @@ def test_skips_are_written_in_the_order_of_their_keys(
     photos: Path, tmp_path: Path, encode_picture: Encode
 ) -> None:
     for i in range(10):
-        (photos / f"eel/{i}.txt").write_text("x")
+        (photos / f"eel/note{i}.txt").write_text("x")
         (photos / f"cat/{i}.jpg").write_text("x")
     (photos / "cat/ok.jpg").write_bytes(encode_picture(1))
     for out in ("first", "second"):

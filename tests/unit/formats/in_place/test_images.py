@@ -56,16 +56,6 @@ def test_a_folder_gives_the_batches_of_its_shards(
         np.testing.assert_allclose(batch.image, expected.image, atol=tolerance)
 
 
-def test_the_class_of_an_image_is_the_folder_at_the_first_level(
-    photos: Path, encode_picture: Picture
-) -> None:
-    (photos / "cat" / "white").mkdir()
-    (photos / "cat" / "white" / "tom.jpg").write_bytes(encode_picture(1))
-    opened = stoker.open(photos)
-    assert opened.classes == ("cat", "dog", "eel")
-    assert opened.labels[opened.keys(range(31)).index("cat/white/tom.jpg")] == 0
-
-
 def test_all_codecs_and_orientations_have_the_headers_of_a_conversion(
     tmp_path: Path, encode_picture: Picture
 ) -> None:

@@ -39,18 +39,6 @@ def test_convert_divides_images_and_takes_classes(run_main: RunMain, photos: Pat
     assert "not among the 2 given: b" in output
 
 
-def test_convert_warns_of_splits_that_look_like_classes(
-    run_main: RunMain, photos: Path, tmp_path: Path
-) -> None:
-    for year in ("", "2017"):
-        source = tmp_path / f"all{year}"
-        for split in ("train", "val"):
-            shutil.copytree(photos, source / f"{split}{year}")
-        output = run_main("convert", source, tmp_path / f"shards{year}")
-        assert f"train{year} and val{year} are in the names of the classes" in output
-    assert "names of the classes" not in run_main("convert", photos, tmp_path / "other")
-
-
 def test_the_error_of_a_conversion_is_one_line_and_a_hint(
     run_main: RunMain, photos: Path, shards: Path
 ) -> None:
