@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -48,6 +49,7 @@ from .source import Source
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 _ARROW = ".arrow"
+_MOST_SHOWN = 200  # characters of names in a message
 _REQUEST = 4 << 20  # bytes of a column that are read at once
 _CONCURRENT = 16  # files that are opened at a time, which at URLs take several requests each
 _IMAGE_NAMES = ("image", "img", "picture", "photo")
@@ -260,18 +262,48 @@ def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> 
             or (name in fields and holds_text_lists(schema.field(name).type))
         )
     }
-    feature = features.get(label or "", {})
-    # The names of a ClassLabel, or of a sequence of them.
+    _check_class_names(tables, [*([label] if label else []), *values])
+    return _ColumnUses(image, label, _class_names(features, label), key, values)
+
+
+def _check_class_names(tables: list[TableFile], columns: list[str]) -> None:
+    """Raise SourceError where the numbers of a column stand for other classes than in the first table."""
+    first = tables[0]
+    for table in tables[1:]:
+        if table.schema.metadata == first.schema.metadata:
+            continue
+        found, expected = _features(table.schema), _features(first.schema)
+        for name in columns:
+            if (names := _class_names(found, name)) != (before := _class_names(expected, name)):
+                raise SourceError(
+                    f"the classes of column {name!r} must be those of {first.path}, "
+                    f"{_shown(before)}, found {_shown(names)}",
+                    path=table.path,
+                    hint="Convert the files of each numbering apart; stoker.append and stoker.merge match "
+                    "classes by their names.",
+                )
+
+
+def _class_names(features: dict[str, Any], column: str | None) -> tuple[str, ...]:
+    """The names of a ClassLabel, or of a sequence of them; empty for another feature."""
+    feature = features.get(column or "", {})
     inner = feature.get("feature")
-    names = feature.get("names") or (inner.get("names") if isinstance(inner, dict) else None) or []
-    return _ColumnUses(image, label, tuple(map(str, names)), key, values)
+    return tuple(map(str, feature.get("names") or (isinstance(inner, dict) and inner.get("names")) or ()))
+
+
+def _shown(names: tuple[str, ...]) -> str:
+    return shorten(", ".join(names), _MOST_SHOWN, placeholder=" ...") or "no names"
 
 
 def _features(schema: pa.Schema) -> dict[str, Any]:
     """Features of Hugging Face's datasets by column, as the schema's metadata states them."""
     try:
         stated = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        return {name: feature for name, feature in stated.items() if isinstance(feature, dict)}
+        # A list with the feature of its values is the old form of a sequence.
+        features = {
+            n: {"feature": one[0]} if isinstance(one, list) and one else one for n, one in stated.items()
+        }
+        return {name: feature for name, feature in features.items() if isinstance(feature, dict)}
     except (KeyError, TypeError, ValueError):
         return {}
 

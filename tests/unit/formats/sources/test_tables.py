@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -87,6 +88,47 @@ def test_a_folder_of_several_datasets_is_refused_with_their_names(
 def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
     pq.write_table(pa.table(columns), path, **options)
     return path
+
+
+def named(path: Path, pictures: list[bytes], feature: Any, labels: pa.Array | None = None) -> Path:
+    """Write a table whose metadata states the feature of the column ``animal``."""
+    info = {"info": {"features": {"image": {"_type": "Image"}, "animal": feature}}} if feature else {}
+    table = pa.table({"image": pictures, "animal": labels or [i % 2 for i in range(7)]})
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(info)}), path)
+    return path
+
+
+@pytest.mark.parametrize("label", [True, False])
+@pytest.mark.parametrize("names", [["dog", "cat"], ["cat"], ["cat", "dog", "eel"], None])
+def test_tables_whose_numbers_stand_for_other_classes_are_refused(
+    pictures: list[bytes], tmp_path: Path, names: list[str] | None, label: bool
+) -> None:
+    features = [{"_type": "ClassLabel", "names": some} if some else None for some in (["cat", "dog"], names)]
+    for both in (features, features[::-1]):
+        for number, feature in enumerate(both):
+            named(tmp_path / f"{number}.parquet", pictures, feature)
+        fields = {"animal": "label" if label else "kind"}
+        with pytest.raises(SourceError, match="classes of column 'animal' must be those of") as caught:
+            converted(tmp_path / "*.parquet", tmp_path / "out", fields=fields)
+        assert caught.value.path == str(tmp_path / "1.parquet")
+        assert "cat, dog" in caught.value.message
+    converted(tmp_path / "*.parquet", tmp_path / "out", fields={"animal": None})
+
+
+@pytest.mark.parametrize("form", ["old", "new"])
+def test_sequences_of_class_labels_keep_their_names(pictures: list[bytes], tmp_path: Path, form: str) -> None:
+    inner = {"_type": "ClassLabel", "names": ["cat", "dog"]}
+    feature = [inner] if form == "old" else {"_type": "List", "feature": inner}
+    file = named(tmp_path / "a.parquet", pictures, feature, pa.array([[1], [0], [0, 1], [], [1], [1], [0]]))
+    assert converted(file, tmp_path / "out", fields={"animal": "label"}).classes == ("cat", "dog")
+
+
+def test_texts_of_several_dictionaries_are_numbered_by_name(pictures: list[bytes], tmp_path: Path) -> None:
+    for number, texts in enumerate(["cdcdcdc", "dadadad"]):
+        labels = pa.array(list(texts)).dictionary_encode()
+        write(tmp_path / f"{number}.parquet", {"image": pictures, "label": labels})
+    dataset = converted(tmp_path / "*.parquet", tmp_path / "out")
+    assert "".join(dataset.classes[label] for label in dataset.labels.tolist()) == "cdcdcdcdadadad"
 
 
 def test_missing_values_are_nan_or_empty_and_empty_columns_are_left_out(
