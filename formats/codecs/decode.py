@@ -15,7 +15,7 @@ from stoker import _native
 from stoker.errors import DecodeError, ImageTooLargeError
 
 from .codec import CODECS, MAX_PIXELS, Codec, StoredForm, is_native
-from .header import exif_orientation, open_image, turned
+from .header import exif_orientation, is_negative, open_image, turned
 from .npy import decode_npy, npy_to_rgb, read_npy_header
 
 Pixels = npt.NDArray[np.uint8]
@@ -102,7 +102,7 @@ def _pillow_channels(image: Image.Image, orientation: int, *, alpha: bool) -> De
     if mode == "RGB":
         return _pillow_rgb(image, orientation)
     if _has_sixteen_bits(image):
-        return np.asarray(turned(image, orientation)).astype(np.uint16)[..., np.newaxis]
+        return sixteen_bits(image, orientation)[..., np.newaxis]
     if mode == "L":
         return _pillow_rgb(image, orientation)[..., :1]
     return np.array(turned(image, orientation).convert(mode))
@@ -132,6 +132,12 @@ def _has_sixteen_bits(image: Image.Image) -> bool:
     return image.mode in _SIXTEEN_BITS or (image.mode == "I" and image.format in _SIXTEEN_BITS_AS_I)
 
 
+def sixteen_bits(image: Image.Image, orientation: int = 1) -> npt.NDArray[np.uint16]:
+    """Return the levels of an opened grey image of 16 bits, (H, W), 0 is black."""
+    levels = np.asarray(turned(image, orientation)).astype(np.uint16)
+    return ~levels if is_negative(image) else levels
+
+
 def _with_alpha(rgb: Pixels) -> Pixels:
     return np.dstack((rgb, np.full(rgb.shape[:2], 255, np.uint8)))
 
@@ -158,10 +164,10 @@ def _pillow_rgb(image: Image.Image, orientation: int) -> Pixels:
     """Return the pixels of an opened image as (H, W, 3) uint8 RGB, turned by its EXIF orientation."""
     # Of 16 bits the higher 8 are taken, as Pillow does for colours. Its conversion of 16-bit grey makes all
     # but the darkest 256 levels white. Transparency is left out.
-    shown = turned(image, orientation)
     if _has_sixteen_bits(image):
-        grey = (np.asarray(shown).astype(np.uint16) >> 8).astype(np.uint8)
+        grey = (sixteen_bits(image, orientation) >> 8).astype(np.uint8)
         return np.repeat(grey[..., np.newaxis], 3, axis=2)
+    shown = turned(image, orientation)
     if shown.mode in ("I", "F"):
         numbers = "integers of 32 bits" if shown.mode == "I" else "floats"
         raise DecodeError(f"the pixels are {numbers}, and nothing says which values are black and white")

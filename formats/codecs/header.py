@@ -30,6 +30,9 @@ from .codec import (
 from .npy import npy_damage, read_npy_header
 
 _WIDTH, _HEIGHT, _ORIENTATION = 0x0100, 0x0101, 0x0112  # tags of TIFF and Exif
+_PHOTOMETRIC = 0x0106
+_WHITE_IS_ZERO = b"\1\6\0\3\0\0\0\1\0\0"  # entry of a big-endian TIFF: this tag, a number of 16 bits, 0
+_IS_NEGATIVE = "is_negative"
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -72,7 +75,37 @@ def open_image(data: Any) -> Image.Image:
             raise DecodeError(HEIC_MISSING) from error
         pillow_heif.register_heif_opener()
         _pillow_formats.cache_clear()
-    return Image.open(io.BytesIO(data), formats=_pillow_formats())
+    try:
+        return Image.open(io.BytesIO(data), formats=_pillow_formats())
+    except UnidentifiedImageError:
+        if (other := _with_black_as_zero(data)) is None:
+            raise
+        image = Image.open(io.BytesIO(other), formats=["TIFF"])
+        image.info[_IS_NEGATIVE] = True
+        return image
+
+
+def _with_black_as_zero(data: Any) -> bytes | None:
+    """Return a big-endian TIFF of 16 bits whose 0 is white as one whose 0 is black; None for other data."""
+    # Pillow reads the second and not the first.
+    view = memoryview(data)
+    if bytes(view[:4]) == b"MM\0*":
+        start = int.from_bytes(view[4:8], "big")
+        for at in range(start + 2, start + 2 + 12 * int.from_bytes(view[start : start + 2], "big"), 12):
+            if bytes(view[at : at + 10]) == _WHITE_IS_ZERO:
+                return b"".join((view[: at + 9], b"\1", view[at + 10 :]))
+    return None
+
+
+def is_negative(image: Image.Image) -> bool:
+    """Return whether 0 is white in an image whose pixels Pillow gives as they are stored.
+
+    So it is in a TIFF of 16 bits with the PhotometricInterpretation WhiteIsZero (TIFF 6.0, page 37). Pillow
+    inverts those of up to 8 bits.
+    """
+    if image.info.get(_IS_NEGATIVE):
+        return True
+    return isinstance(image, TiffImageFile) and image.mode == "I;16" and image.tag_v2.get(_PHOTOMETRIC) == 0
 
 
 def open_mask(data: Any) -> Image.Image:

@@ -19,6 +19,8 @@ from PIL import Image
 
 from stoker.errors import ConfigError
 
+from ..codecs.decode import sixteen_bits
+from ..codecs.header import is_negative
 from ..containers.image_record import StoredArray
 from ..dataset.annotations import Annotations, checked_runs, decompress_runs, runs_of_mask
 from ..dataset.columns import ARRAY_DTYPES, ORIGIN_COLUMNS, array_types
@@ -157,6 +159,8 @@ def image_file(image: Any, key: str) -> bytes:
                 return read_at(descriptor, 0, size)
         except OSError as error:
             raise SkippedError("unreadable", f"{os.fspath(image)}: {error.strerror or error}") from error
+    if isinstance(image, Image.Image) and is_negative(image):
+        image = sixteen_bits(image)
     if isinstance(image, Image.Image):
         if image.mode == "F":
             raise ConfigError("the pixels of the image are floats, and none is known to be white", key=key)
@@ -166,7 +170,7 @@ def image_file(image: Any, key: str) -> bytes:
 
 def mask_file(mask: Any, key: str) -> bytes:
     """Return the file of a mask of classes: bytes, a path, an image of Pillow, or (H, W) uint8 or uint16."""
-    if isinstance(mask, _FILES):
+    if isinstance(mask, _FILES) and not (isinstance(mask, Image.Image) and is_negative(mask)):
         return image_file(mask, key)
     pixels = _pixels(mask, "segmentation", key)
     if pixels.ndim != 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from stoker.formats.codecs.decode import (
     decode_rgb,
     stored_form,
 )
+from stoker.formats.codecs.header import open_image
 
 GREYS = np.arange(0, 65536, 16, dtype=np.uint16).reshape(64, 64)
 HEIGHT, WIDTH = 9, 13
@@ -50,6 +52,49 @@ def test_grey_of_sixteen_bits_is_kept_and_its_higher_eight_become_rgb(form: str)
     np.testing.assert_array_equal(decoded[..., 0], GREYS)
     alpha = decode_channels(data, Codec.OTHER, 64, 64, alpha=True)
     np.testing.assert_array_equal(alpha[..., 0], GREYS >> 8)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_tiff_of_sixteen_bits_whose_zero_is_white_is_not_a_negative(
+    tmp_path: Path, order: str, orientation: int
+) -> None:
+    stored = GREYS[:, :32]
+    tags = {
+        256: 32,
+        257: 64,
+        258: 16,
+        259: 1,
+        262: 0,
+        273: 8,
+        274: orientation,
+        277: 1,
+        278: 64,
+        279: stored.nbytes,
+    }
+    entries = b"".join(
+        struct.pack(f"{order}HHI", tag, 3, 1) + struct.pack(f"{order}H2x", value)
+        for tag, value in tags.items()
+    )
+    start = struct.pack(f"{order}2sHI", b"II" if order == "<" else b"MM", 42, 8 + stored.nbytes)
+    data = (
+        start
+        + stored.astype(f"{order}u2").tobytes()
+        + struct.pack(f"{order}H", len(tags))
+        + entries
+        + bytes(4)
+    )
+    shown = np.rot90(~stored, -1) if orientation == 6 else ~stored
+    for form in (data, bytearray(data)):
+        assert np.array_equal(decode_rgb(form, Codec.TIFF, 0, 0), as_rgb((shown >> 8).astype(np.uint8)))
+        assert np.array_equal(decode_channels(form, Codec.TIFF, 0, 0, alpha=False)[..., 0], shown)
+    assert stored_form(data, Codec.TIFF, 0, 0) == (1, 16)
+    with stoker.Writer(tmp_path / "out") as writer:
+        writer.write(data)
+        if orientation == 1:
+            writer.write(open_image(data))
+    loaded = [stoker.open(tmp_path / "out")[i].image for i in range(1 + (orientation == 1))]
+    assert all(np.array_equal(one[..., 0], shown >> 8) for one in loaded)
 
 
 def test_the_orientation_of_an_image_of_sixteen_bits_is_applied() -> None:
