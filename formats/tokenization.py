@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from stoker.errors import ConfigError, DatasetError, SourceError, optional_impor
 
 from .dataset.manifest import MANIFEST_NAME, TOKENIZER_NAME, Manifest
 from .options import check_options, option
+
+if TYPE_CHECKING:
+    from .dataset.dataset import Dataset
 
 Ids = npt.NDArray[np.int32]
 Lengths = npt.NDArray[np.int64]
@@ -396,6 +399,35 @@ def count_special_tokens(file: bytes | None) -> SpecialTokens:
         if 0 in mask:
             return SpecialTokens(mask.index(0), mask[::-1].index(0))
     return NO_SPECIAL_TOKENS  # a vocabulary of special tokens alone
+
+
+def special_tokens_of(datasets: Sequence[Dataset]) -> list[SpecialTokens]:
+    """The special tokens around each text of datasets that have one tokenizer, captions included."""
+    # A chat has the special tokens of its template inside, and none around.
+    options = [dataset.manifest.options for dataset in datasets]
+    is_chat = [bool(of_dataset.get("template_digest")) for of_dataset in options]
+    has_file = options[0].get("tokenizer_digest") and not all(is_chat)
+    own = count_special_tokens(datasets[0].tokenizer_file() if has_file else None)
+    return [
+        NO_SPECIAL_TOKENS
+        if chat
+        else SpecialTokens(own.opening + bool(one.get("bos")), own.closing + bool(one.get("eos")))
+        for chat, one in zip(is_chat, options, strict=True)
+    ]
+
+
+def common_special_tokens(datasets: Sequence[Dataset]) -> SpecialTokens:
+    """The special tokens around each text, for what takes the same for all; ConfigError if they differ."""
+    first, *others = special_tokens_of(datasets)
+    for dataset, special in zip(datasets[1:], others, strict=True):
+        if special != first:
+            raise ConfigError(
+                f"the texts of a mixture must begin and end with as many special tokens, found "
+                f"{first.opening} and {first.closing}, and {special.opening} and {special.closing}",
+                path=dataset.path,
+                hint=f"Convert both with the same bos and eos; the first is {datasets[0].path}.",
+            )
+    return first
 
 
 def read_word_parts(file: bytes) -> tuple[tuple[int, ...], npt.NDArray[np.bool_] | None]:

@@ -21,14 +21,23 @@ from ..containers.container import find_writing
 from ..files import move_durably, sync_folder, write_durably
 from .columns import ArrayColumn, ListColumn, common_shape, renumber, shape_column
 from .index import KNOWN_COLUMNS, Index, concat_indexes, write_index
-from .manifest import SKIPPED_NAME, IndexFile, Manifest, Option, Shard, index_name, published_names
+from .manifest import (
+    SKIPPED_NAME,
+    IndexFile,
+    Manifest,
+    Option,
+    Shard,
+    end_tokens,
+    index_name,
+    published_names,
+)
 from .versions import publish_version
 
 _EMPTY_LISTS = frozenset(
     ("jpeg_bands", "object_polygons", "object_polygon_sizes", "object_polygon_owner", "object_runs")
 )
 _ZERO_OF_EACH_OBJECT = "object_run_counts"
-_TEXT_OPTIONS = ("fields", "tokenizer_digest", "vocab_size", "pad_id", "dtype")
+_TEXT_OPTIONS = ("fields", "tokenizer_digest", "vocab_size", "pad_id", "dtype", "template_digest")
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,7 @@ def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, objec
     if first.options.get("tokenizer") or other.options.get("tokenizer"):
         for name in _TEXT_OPTIONS:
             compared[f"{name} of the tokens"] = (first.options.get(name), other.options.get(name))
+        compared["special tokens around texts"] = (end_tokens(first.options), end_tokens(other.options))
     return compared
 
 

@@ -306,6 +306,13 @@ def read_tokenizer(folder: Path) -> bytes:
         ) from error
 
 
+def end_tokens(options: Mapping[str, Any]) -> dict[str, str]:
+    """The tokens that a conversion put around each text, by the names of its options ``bos`` and ``eos``."""
+    special = json.loads(options.get("tokenizer_settings") or "{}").get("special_tokens", {})
+    names = [name for name in ("bos", "eos") if options.get(name)]
+    return {name: special.get(f"{name}_token", f"[{name.upper()}]") for name in names}
+
+
 def _is_unfinished(folder: Path) -> bool:
     # A conversion into the folder, or into splits of the folder above, has not ended.
     return any((parent / STATE_NAME).is_dir() for parent in (folder, folder.parent))

@@ -19,7 +19,12 @@ from stoker.bucketing.batchify import Output
 from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn, expand_ranges
 from stoker.formats.token_columns import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions
-from stoker.formats.tokenization import Tokenizer, TokenizerChoice, count_special_tokens
+from stoker.formats.tokenization import (
+    Tokenizer,
+    TokenizerChoice,
+    common_special_tokens,
+    count_special_tokens,
+)
 from stoker.random import derive_key, uniform
 
 from ..adapters import Adapter
@@ -283,9 +288,8 @@ def find_captions(dataset: SampleSource, tokens: Tokens, *, mixes: bool) -> Capt
                 path=dataset.path,
                 hint="Convert with caption_column; for a column of texts give Tokens(tokenizer=...).",
             )
-        pad_id, closing = int(options.get("pad_id") or 0), int(bool(options.get("eos")))
-        if options.get("tokenizer_digest"):
-            closing += count_special_tokens(dataset.datasets[0].tokenizer_file()).closing
+        pad_id = int(options.get("pad_id") or 0)
+        closing = common_special_tokens(dataset.datasets).closing
     elif dataset.types.get(tokens.column) != "large_string":
         texts = sorted({name for name, kind in dataset.types.items() if kind == "large_string"} - {"key"})
         raise ConfigError(

@@ -21,7 +21,7 @@ from stoker.formats.dataset.annotations import MASK_COLUMNS, AnnotationInfo, Ann
 from stoker.formats.dataset.columns import ArrayColumn, ListColumn, Origins, batchable_columns, merged_column
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
-from stoker.formats.dataset.manifest import Manifest
+from stoker.formats.dataset.manifest import Manifest, end_tokens
 from stoker.formats.open import open as open_dataset
 from stoker.formats.token_columns import IDS_COLUMN, trained_column
 
@@ -401,6 +401,7 @@ def _check_mixable(opened: Sequence[Dataset]) -> None:
     if not opened:
         raise ConfigError("a mixture needs at least one dataset")
     first = opened[0].manifest
+    _check_ends(opened)
     for dataset in opened:
         manifest = dataset.manifest
         if manifest.sample_type != first.sample_type:
@@ -434,6 +435,20 @@ def _check_mixable(opened: Sequence[Dataset]) -> None:
                 path=dataset.path,
                 hint="Convert both with train_on, or both without it.",
             )
+
+
+def _check_ends(opened: Sequence[Dataset]) -> None:
+    """Check that the texts of datasets that end with a token end with the same one, and so begin."""
+    seen: dict[str, tuple[str, Path]] = {}
+    for dataset in opened:
+        for name, token in end_tokens(dataset.manifest.options).items():
+            first, path = seen.setdefault(name, (token, dataset.path))
+            if token != first:
+                raise ConfigError(
+                    f"the texts of a mixture must have one token for {name}, found {first} and {token}",
+                    path=dataset.path,
+                    hint=f"Convert the texts with vocabulary={str(path)!r}, which has the first token.",
+                )
 
 
 def _states_trained_tokens(manifest: Manifest) -> bool:

@@ -26,13 +26,13 @@ from stoker.bucketing.layout import Padded
 from stoker.bucketing.masking import WordParts
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns import batchable_columns
-from stoker.formats.tokenization import ByteTokenizer, read_word_parts
+from stoker.formats.tokenization import ByteTokenizer, common_special_tokens, read_word_parts
 
 from ..execution.pipeline import wanted_columns
 from ..order.sampling import SampleSource
 from .batching import BatchingConfig
 from .planner import TextPlanner, TokenSlices
-from .token_reader import TokenReader, special_tokens_of
+from .token_reader import TokenReader
 
 if TYPE_CHECKING:
     from .context_slices import ContextSlices
@@ -76,7 +76,9 @@ def fit_mask(
             f"SpanCorruption takes whole sequences, which {cuts} cuts",
             hint="Pack whole documents, or split them at the conversion.",
         )
-    return replace(mask, special_tokens=special_tokens_of(dataset)) if mask.special_tokens is None else mask
+    if mask.special_tokens is not None:
+        return mask
+    return replace(mask, special_tokens=common_special_tokens(dataset.datasets))
 
 
 @dataclass(frozen=True)

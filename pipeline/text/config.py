@@ -14,6 +14,7 @@ import numpy.typing as npt
 from stoker.bucketing import Batchify, PreferencePairs
 from stoker.bucketing.batchify import Labels
 from stoker.errors import ConfigError
+from stoker.formats.tokenization import common_special_tokens
 
 from ..execution.pipeline import ColumnSpec, batch_type
 from ..options import Ranks
@@ -21,7 +22,7 @@ from ..order.sampling import Repeated, Sampler, SampleSource, make_loader_order,
 from .arrays import ArrayMaker, Mask, array_names, column_names, default_batchify, fit_mask, probe_arrays
 from .batching import BatchingConfig
 from .planner import TextPlanner
-from .token_reader import TokenReader, special_tokens_of
+from .token_reader import TokenReader
 
 _RECORDED = {"pad_to_multiple_of": "pad_multiple"}  # the names of arguments in states
 
@@ -131,7 +132,7 @@ def make_config(
     if isinstance(batchify, PreferencePairs):
         pairs = replace(batchify, value=reader.pad_id) if batchify.value is None else batchify
         if pairs.special_tokens is None:
-            pairs = replace(pairs, special_tokens=special_tokens_of(dataset))
+            pairs = replace(pairs, special_tokens=common_special_tokens(dataset.datasets))
         batchify = pairs
     if batching.stream is None:
         planned_lengths = getattr(pairs or fitted, "planned_lengths", None)
@@ -140,7 +141,7 @@ def make_config(
             reader.lengths,
             order,
             world_size,
-            special_tokens=sum(reader.special_tokens),
+            special_tokens=reader.special_tokens,
             planned_lengths=planned_lengths and partial(planned_lengths, packs=batching.pack is not None),
         )
     else:

@@ -20,8 +20,7 @@ from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.token_columns import length_column, trained_column
 from stoker.formats.tokenization import (
     NO_SPECIAL_TOKENS,
-    SpecialTokens,
-    count_special_tokens,
+    special_tokens_of,
 )
 
 from ..engines.base import open_shards
@@ -77,7 +76,9 @@ class TokenReader:
         self._dataset = dataset
         self._verify = verify
         self._read_whole = np.zeros(len(dataset) if too_long == "split" else 0, np.bool_)
-        self.special_tokens = special_tokens_of(dataset) if too_long == "truncate" else NO_SPECIAL_TOKENS
+        around = special_tokens_of(dataset.datasets) if too_long == "truncate" else [NO_SPECIAL_TOKENS]
+        self.special_tokens = max(map(sum, around))  # tokens that the shortest sequence must have room for
+        self._closing = np.array([special.closing for special in around], np.int64)
         self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
         self._chosen = [stored.index(field) for field in self.fields]
         self._columns = [length_column(field) for field in stored]
@@ -167,9 +168,9 @@ class TokenReader:
         edges = np.empty((*first.shape, 4), np.int64)
         edges[:, :, 0] = first
         edges[:, :, 1] = edges[:, :, 2] = edges[:, :, 3] = end
-        if kept := self.special_tokens.closing:
+        if self._closing.any():
             whole = first - slices.begins[:, None] + locations.tokens[:, self._chosen]
-            closing = np.where(end < whole, kept, 0)
+            closing = np.where(end < whole, self._closing_of(slices)[:, None], 0)
             edges[:, :, 1] -= closing
             edges[:, :, 2] = whole - closing
             edges[:, :, 3] = whole
@@ -186,9 +187,16 @@ class TokenReader:
                 trained.append(None)
                 continue
             runs, tokens = self._dataset.lists(name, slices.positions), locations.tokens[:, column]
-            closing = np.where(slices.begins + np.diff(bounds) < tokens, self.special_tokens.closing, 0)
+            closing = np.where(slices.begins + np.diff(bounds) < tokens, self._closing_of(slices), 0)
             trained.append(trained_tokens(runs, slices.begins, tokens, closing, bounds=bounds))
         return trained
+
+    def _closing_of(self, slices: TokenSlices) -> Int64:
+        """(P,) int64, special tokens that end each sequence, and that a cut keeps."""
+        several = len(self._closing) > 1
+        numbers = self._dataset.values("dataset", slices.positions) if several else slices.positions * 0
+        closing: Int64 = self._closing[numbers]
+        return closing
 
     def close(self) -> None:
         """Close the data files."""
@@ -254,18 +262,6 @@ def trained_tokens(
         np.add.at(steps, begin, 1)
         np.add.at(steps, stop, -1)
     return np.asarray(np.cumsum(steps[:-1]) > 0)
-
-
-def special_tokens_of(dataset: SampleSource) -> SpecialTokens:
-    """Numbers of special tokens before and after each text of a dataset."""
-    # A chat has the special tokens of its template inside, and none around.
-    options = dataset.manifest.options
-    if options.get("template_digest"):
-        return NO_SPECIAL_TOKENS
-    opening, closing = NO_SPECIAL_TOKENS
-    if options.get("tokenizer_digest"):
-        opening, closing = count_special_tokens(dataset.datasets[0].tokenizer_file())
-    return SpecialTokens(opening + bool(options.get("bos")), closing + bool(options.get("eos")))
 
 
 def text_lengths(dataset: SampleSource, fields: Sequence[str] | None = None) -> Int64:
