@@ -131,7 +131,10 @@ def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
             hint=f"It has {', '.join(listing.classes[:_NAMED]) or 'no names of classes'}.",
         )
     new = [names.get(name, name) for name in listing.classes]
-    classes = tuple(dict.fromkeys(new))
+    # Sorted names stay sorted, so that folders with the same classes agree. Others, and categories with ids,
+    # keep the order of the source.
+    is_sorted = list(listing.classes) == sorted(listing.classes) and not listing.category_ids
+    classes = tuple(sorted({*new}) if is_sorted else dict.fromkeys(new))
     label_of = np.array([classes.index(name) for name in new], np.int64)
     ids: dict[str, int | str] = {}
     for old, name, number in zip(listing.classes, new, listing.category_ids, strict=False):

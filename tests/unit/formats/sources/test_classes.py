@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from helpers.annotations import convert, document
 from helpers.command_line import run
@@ -145,6 +147,28 @@ def test_objects_of_other_classes_are_left_out_but_no_image(folder: Path) -> Non
     assert [len(some) for some in found.polygons] == [2, 0]
     with pytest.raises(SourceError, match="no object is of the classes gnu"):
         convert(folder, document(), "none", classes=["gnu"], skip_other_classes=True)
+
+
+@pytest.mark.parametrize("kind", ["folder", "list"])
+def test_renamed_classes_are_numbered_as_folders_with_these_names(
+    photos: Path, tmp_path: Path, kind: str
+) -> None:
+    (photos / "list.csv").write_text("path,label\ncat/0.jpg,cat\ndog/0.jpg,dog\neel/0.jpg,eel\n")
+    source = photos if kind == "folder" else photos / "list.csv"
+    renamed = converted(source, tmp_path / "renamed", class_map=["eel:ant", "cat:cow"])
+    assert renamed.classes == ("ant", "cow", "dog")
+    of_key = {"cat": "cow", "dog": "dog", "eel": "ant"}
+    names = class_by_key(tmp_path / "renamed").items()
+    assert all(of_key[key.partition("/")[0]] == name for key, name in names)
+
+
+def test_renamed_classes_of_a_list_of_names_keep_its_order(photos: Path, tmp_path: Path) -> None:
+    info = {"info": {"features": {"label": {"_type": "ClassLabel", "names": ["ox", "gnu", "ape"]}}}}
+    columns = {"image": [(photos / "cat/0.jpg").read_bytes()] * 3, "label": [0, 1, 2]}
+    table = pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(info)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    dataset = converted(tmp_path / "a.parquet", tmp_path / "out", class_map={"gnu": "bee"})
+    assert (dataset.classes, dataset.labels.tolist()) == (("ox", "bee", "ape"), [0, 1, 2])
 
 
 def test_classes_that_get_one_name_become_one_class(folder: Path) -> None:
