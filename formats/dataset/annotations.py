@@ -110,6 +110,14 @@ class Annotations:
     def __len__(self) -> int:
         return len(self.owner)
 
+    @property
+    def has_mask(self) -> npt.NDArray[np.bool_]:
+        """(M,) bool, whether an object has polygons or run lengths."""
+        has = np.zeros(len(self), bool)
+        for shapes in (self.polygons, self.runs):
+            has |= np.array([len(one) > 0 for one in shapes], bool) if shapes else False
+        return has
+
     def take(self, which: npt.ArrayLike) -> Annotations:
         """Return some of the objects, by (M,) bool or by integers."""
         at = np.asarray(which)

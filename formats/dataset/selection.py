@@ -182,7 +182,9 @@ class ObjectChoice:
 
 def objects_matching(index: Index, keypoints: int, rule: str, before: ObjectChoice | None) -> ObjectChoice:
     """Return the objects of a dataset that meet a rule."""
-    objects = _all_objects(index, keypoints, ("keypoints", "extra"))
+    asks_mask = "has_mask" in rule  # outlines take most of the time to read
+    parts = ("keypoints", "extra", *(("polygons", "runs") if asks_mask else ()))
+    objects = _all_objects(index, keypoints, parts)
     columns: dict[str, Any] = {
         "label": objects.labels,
         "area": objects.area,
@@ -191,6 +193,8 @@ def objects_matching(index: Index, keypoints: int, rule: str, before: ObjectChoi
         "height": objects.boxes[:, 3] - objects.boxes[:, 1],
         **objects.extra,
     }
+    if asks_mask:
+        columns["has_mask"] = objects.has_mask
     if objects.keypoints is not None:
         columns["num_keypoints"] = (objects.keypoints[..., 2] > 0).sum(axis=1)
     table = pa.table({name: pa.array(values) for name, values in columns.items()})

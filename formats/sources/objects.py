@@ -14,12 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import SourceError
+from stoker.log import EventLog
 
 from ..dataset.annotations import OBJECT_COLUMNS
 from ..dataset.columns import ListColumn
 from .image_files import find_files
 from .listing import ListedObjects, Listing, Skip
 
+_LOG = EventLog("conversion")
 MOST_KEYPOINTS = 500
 """Keypoints of an object; whole bodies have 133, meshes of faces 478. Every object takes memory for all of
 them, so a small file with more could take gigabytes."""
@@ -129,6 +131,14 @@ class ObjectTable:
         self, rows: npt.NDArray[np.int64], sizes: npt.NDArray[np.int32], name: str, *, relative: bool = False
     ) -> ListedObjects:
         """The objects of N samples; ``rows``, (M,), has the row of each, -1 for none; ``sizes`` is (N, 2)."""
+        if self.polygon_sizes or self.run_values:
+            bare = (_view(self.polygon_counts) == 0) & (_view(self.run_counts) == 0)
+            if count := int(np.count_nonzero(bare & (rows >= 0))):
+                _LOG.warning(
+                    "objects without an outline",
+                    f"{count:,} of {len(self):,} objects have no outline: their masks are empty, and "
+                    "class masks ignore their boxes; select(objects='has_mask') leaves them out",
+                )
         heights, widths = sizes.T.copy()
         return ListedObjects(self.columns(rows, len(sizes)), relative, heights, widths, name)
 

@@ -404,9 +404,10 @@ def draw_classes(
     """Class masks of images after their transforms, drawn from their objects: (N, H, W)."""
     # The rule follows ``ConvertCocoPolysToMask`` in torchvision's references for segmentation, which train
     # DeepLab on COCO: a pixel has the class of the only object that covers it, and the value to ignore if
-    # several objects cover it. Here crowds are also ignored.
+    # several objects cover it. Here crowds are also ignored, and so are boxes of objects without an outline.
     # sizes: (N,) heights and (N,) widths
     masks: Mask = np.full((len(params), *params.size), config.ignore, config.dtype)
+    annotations = _boxes_as_crowds(annotations)
     if params.border is not None:  # padding that continues the image shows objects again
         for i, size in enumerate(zip(*(one.tolist() for one in sizes), strict=True)):
             masks[i] = transform_mask(params, i, _draw_source(annotations, i, size, config), config.ignore)
@@ -422,6 +423,19 @@ def draw_classes(
         for covered, i, value in zip(drawn, part.owner.tolist(), _values(part, config.ignore), strict=True):
             _add(masks[i], covered.view(np.bool_), value, config.ignore)
     return displace_masks(params, masks, np.arange(len(masks)), config.ignore)
+
+
+def _boxes_as_crowds(annotations: Annotations) -> Annotations:
+    """Annotations in which an object without an outline is a crowd that fills its box."""
+    bare = np.flatnonzero(~annotations.has_mask)
+    if not len(bare):
+        return annotations
+    crowd, polygons = annotations.crowd.copy(), list(annotations.polygons or [[] for _ in annotations.owner])
+    crowd[bare] = True
+    for at in bare.tolist():
+        left, top, right, bottom = annotations.boxes[at]
+        polygons[at] = [np.array([(left, top), (right, top), (right, bottom), (left, bottom)])]
+    return replace(annotations, crowd=crowd, polygons=polygons)
 
 
 def _draw_source(annotations: Annotations, i: int, size: tuple[int, int], config: MaskConfig) -> Mask:

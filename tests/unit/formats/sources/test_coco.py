@@ -54,6 +54,7 @@ def test_annotations_are_those_of_the_file(folder: Path, container: str) -> None
     assert stoker.verify(dataset.path, decode=True).ok
 
 
+@pytest.mark.usefixtures("every_event")
 def test_categories_of_one_name_stay_two_classes(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     changed = document()
     changed["categories"] = [{**category, "name": "animal"} for category in CATEGORIES]

@@ -13,6 +13,7 @@ from helpers.options import convert_options
 from PIL import Image
 
 import stoker
+from stoker.augment import CenterCrop, Pad
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.sources.detection import is_yolo
 from stoker.formats.sources.options import SourceOptions
@@ -132,6 +133,28 @@ def test_a_line_is_not_fitted_to_a_format_that_it_does_not_have(
         (root / "labels" / f"{name}.txt").write_text(f"0 {line}\n")
     with pytest.raises(SourceError, match=message):
         stoker.convert(root, tmp_path / "out", **convert_options({"source_format": "yolo"}))
+
+
+@pytest.mark.usefixtures("every_event")
+def test_objects_without_an_outline_among_others_are_counted_and_ignored(
+    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (root / "labels" / "val" / "c.txt").write_text("1 0.25 0.5 0.5 1\n0 0.25 0 1 0 1 1 0.25 1\n")
+    dataset = convert(root, tmp_path / "out")
+    assert "3 of 4 objects have no outline" in caplog.text
+    outlined = dataset.select(objects="has_mask and area > 0")
+    assert outlined.annotations(range(3)).owner.tolist() == [2]
+    for at, pad in ((0, []), (4, [Pad(4, padding_mode="reflect")])):
+        transforms = [CenterCrop((40, 80)), *pad]
+        options: dict[str, Any] = {"transforms": transforms, "columns": ("image", "segmentation")}
+        masks = [
+            next(iter(stoker.ImageLoader(one.select([2]), batch_size=1, **options))).segmentation[0]
+            for one in (dataset, outlined)
+        ]
+        assert [mask[at, at + np.array([0, 19, 20, 39, 40, 79])].tolist() for mask in masks] == [
+            [255, 255, 255, 255, 1, 1],
+            [0, 0, 1, 1, 1, 1],
+        ]
 
 
 def test_a_text_file_names_the_classes_or_numbers_are_their_names(root: Path, tmp_path: Path) -> None:
@@ -285,6 +308,7 @@ def test_a_split_without_one_label_is_refused(tmp_path: Path, split: str, labels
     assert stoker.convert(tmp_path / "data.yaml", tmp_path / "out").written == 4
 
 
+@pytest.mark.usefixtures("every_event")
 def test_a_split_to_test_may_lack_labels(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _images(tmp_path / "train" / "images", "ab")
     _images(tmp_path / "test" / "images", "c", tmp_path / "txt")
