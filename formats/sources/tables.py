@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stoker.errors import ConfigError, SourceError, StokerError
+from stoker.log import EventLog
 from stoker.urls import is_url
 
 from ..containers.shard_names import check_complete, expand
@@ -46,6 +47,7 @@ from .detection import PARQUET, SAVED_SPLITS, SAVED_STATE
 from .listing import ListedBlocks, Listing, Skip
 from .source import Source
 
+_LOG = EventLog("conversion")
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 _ARROW = ".arrow"
@@ -262,6 +264,9 @@ def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> 
             or (name in fields and holds_text_lists(schema.field(name).type))
         )
     }
+    chosen = {image, label, key, *values, *fields}
+    if left_out := [f"{one.name} ({str(one.type)[:60]})" for one in schema if one.name not in chosen]:
+        _LOG.warning(tables[0].path, f"columns of {tables[0].path} are left out: {', '.join(left_out)}")
     _check_class_names(tables, [*([label] if label else []), *values])
     return _ColumnUses(image, label, _class_names(features, label), key, values)
 

@@ -176,6 +176,16 @@ def test_a_missing_value_does_not_change_large_integers(
         converted(write(tmp_path / "some.parquet", table), tmp_path / "some")
 
 
+def test_a_message_names_columns_of_other_types_that_are_left_out(
+    pictures: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    objects = [{"bbox": [[1.0, 2.0, 9.0, 9.0]], "category": [0]}] * 7
+    file = write(tmp_path / "boxes.parquet", {"image": pictures, "objects": objects, "score": [0.5] * 7})
+    assert "score" in converted(file, tmp_path / "shards").columns
+    (message,) = caplog.messages
+    assert message.startswith(f"columns of {file} are left out: objects (struct<bbox: list<")
+
+
 def test_rows_without_an_image_or_a_label_are_counted(pictures: list[bytes], tmp_path: Path) -> None:
     images = [{"bytes": data, "path": None} for data in pictures]
     images[1], images[2] = None, {"bytes": None, "path": "/etc/passwd"}
