@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from textwrap import shorten
 from typing import Any
+
+from .containers.image_record import JsonText
+
+_MOST_SHOWN = 200  # characters of a value in a message
 
 CAPTION = "caption"
 """Name of the column of batches with captions, and of the column of texts where a source names a part."""
@@ -23,6 +28,18 @@ def length_column(field: str) -> str:
 def trained_column(field: str) -> str:
     """Name of the index column with the runs of a field's trained tokens: first token and end of each."""
     return f"{field}_trained"
+
+
+def join_captions(value: Any) -> str | None:
+    """The text of one caption or a list, for :func:`split_captions`; ValueError for other values."""
+    if isinstance(value, JsonText):
+        value = json.loads(value)
+    if value is None or (isinstance(value, str) and not value.startswith("[")):
+        return value
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, (str, type(None))) for text in texts):
+        raise ValueError(f"{shorten(repr(value), _MOST_SHOWN)}, and captions are texts")
+    return json.dumps([text for text in texts if text is not None], ensure_ascii=False)
 
 
 def split_captions(text: str) -> list[str]:

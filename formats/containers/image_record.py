@@ -17,6 +17,14 @@ if TYPE_CHECKING:  # the help of the command line loads no NumPy
     from .protobuf import Feature, Span
 
 Value = int | float | str
+
+
+class JsonText(str):
+    """The JSON of a list or an object of a record, as a column of texts keeps it."""
+
+    __slots__ = ()
+
+
 """A value of a column of an external sample."""
 
 Label = int | str | float | tuple[int, ...]

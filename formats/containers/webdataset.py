@@ -26,7 +26,7 @@ from stoker.errors import SourceError
 from ..files import open_regular, read_at
 from .compression import GZIP, blame_compression, decompressed_start, find_compression
 from .container import BadShardError, Container, Read, ReadStart, Record, RecordPart, read_whole
-from .image_record import ExternalSample, FeatureNames, LeftOutError, Value
+from .image_record import ExternalSample, FeatureNames, JsonText, LeftOutError, Value
 from .protobuf import Span
 
 TAR_NAMES = FeatureNames(
@@ -359,7 +359,7 @@ class _Values:
             return value
         if isinstance(value, int):
             return int(value)
-        return json.dumps(value, ensure_ascii=False, sort_keys=True)
+        return JsonText(json.dumps(value, ensure_ascii=False, sort_keys=True))
 
     def _json(self, suffixes: str) -> Any:
         if self._document is None:

@@ -54,7 +54,8 @@ def _list(name: str, source: Source) -> Listing:
     def read(shard: ExternalShard) -> list[_Image | Skip]:
         return list(_images(shard, names, renamed))
 
-    columns, keys, skipped = EntryColumns(cells=False), Strings(), list[Skip]()
+    columns = EntryColumns(cells=False, path=source.path, captions=source.caption_name)
+    keys, skipped = Strings(), list[Skip]()
     ranges: list[tuple[int, int, int, int, int]] = []  # shard, record, offset, bytes, pieces
     for number, (_, images) in enumerate(thread_map(read, shards, "list", threads, threads)):
         for image in images:
@@ -93,7 +94,7 @@ def _list(name: str, source: Source) -> Listing:
         np.array([one.modified for one in shards], np.int64)[file],
         labels=labels,
         classes=classes,
-        columns=columns.others(rows, source.path),
+        columns=columns.others(rows),
         skipped=tuple(sorted(skipped)),
         ranges=byte_ranges,
         blocks=blocks,

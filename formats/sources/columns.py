@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from stoker.errors import SourceError
 
 from ..dataset.columns import ListColumn, Strings, each, take_strings
+from ..token_columns import join_captions
 from .classes import number_names
 
 Rows = npt.NDArray[np.int64]
@@ -41,8 +42,10 @@ class EntryColumns:
     Values are kept as text, because the type of a column is known only after its last value.
     """
 
-    def __init__(self, *, cells: bool) -> None:
+    def __init__(self, *, cells: bool, path: Paths | None = None, captions: str | None = None) -> None:
         self._cells = cells  # whether values are text that may stand for numbers, as in CSV
+        self._path = path  # of the source, for errors
+        self._captions = captions  # name of the column with captions
         self._rows = 0
         self._labels = _Column(cells=cells)
         self._label_counts = array("q")
@@ -67,8 +70,20 @@ class EntryColumns:
         for name in entry.keys() - self._others.keys() - {"path", "label"}:
             self._others[name] = _Column(cells=self._cells, missing=self._rows)
         for name, column in self._others.items():
-            column.add(entry.get(name))
+            is_caption = name == self._captions and not self._cells
+            column.add(self._caption(entry) if is_caption else entry.get(name))
         self._rows += 1
+
+    def _caption(self, entry: dict[str, Any]) -> str | None:
+        try:
+            return join_captions(entry.get(str(self._captions)))
+        except ValueError as error:
+            raise SourceError(
+                f"caption_column {self._captions!r} holds {error}",
+                path=self._path,
+                key=entry["path"],
+                hint="Name a column of texts, or of lists of texts.",
+            ) from error
 
     def has_labels(self, entries: str = "entries", label: str = "label") -> bool:
         """Whether the entries have labels; ValueError, with these words, if only some have."""
@@ -118,9 +133,9 @@ class EntryColumns:
             return ()
         return number_names(self._labels.text(everything))[1]
 
-    def others(self, rows: Rows, path: Paths) -> dict[str, pa.Array]:
-        """The further columns of the entries at ``rows`` of the source at ``path``, (M,) each."""
-        return {name: self._others[name].take(rows, name, path) for name in sorted(self._others)}
+    def others(self, rows: Rows) -> dict[str, pa.Array]:
+        """The further columns of the entries at ``rows``, (M,) each."""
+        return {name: self._others[name].take(rows, name, self._path) for name in sorted(self._others)}
 
 
 class _Column:
@@ -153,7 +168,7 @@ class _Column:
             return type(float(cell))
         return str
 
-    def take(self, rows: Rows, name: str, path: Paths) -> pa.Array:
+    def take(self, rows: Rows, name: str, path: Paths | None) -> pa.Array:
         """The values at ``rows`` as a column of integers, floats (NaN where one is missing) or text."""
         return typed_column(self.text(rows), self.types, name, path, cells=self._cells)
 
@@ -227,6 +242,11 @@ def holds_values(kind: pa.DataType) -> bool:
 def holds_text_lists(kind: pa.DataType) -> bool:
     """Whether a column of a table holds lists of text, such as the captions of an image."""
     return _is_list(kind) and _is_text(kind.value_type)
+
+
+def holds_captions(kind: pa.DataType) -> bool:
+    """Whether a column of a table holds texts or lists of texts."""
+    return holds_text_lists(kind) or _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -52,7 +52,8 @@ def list_named_images(source: Source) -> Listing:
     options = source.options
     folder = resolve(options.images or source.folder_of_file)
     with local_copies([source.path]) as (file,):
-        values = EntryColumns(cells=file.suffix.lower() == ".csv")
+        is_csv = file.suffix.lower() == ".csv"
+        values = EntryColumns(cells=is_csv, path=file, captions=source.caption_column)
         paths = values.gather(_read_entries(file, options, needs_label=source.caption_column is None))
         named, skipped = find_files(folder, paths, follow_links=options.follow_links)
         if not len(named.files) and not skipped:
@@ -70,7 +71,7 @@ def list_named_images(source: Source) -> Listing:
         **vars(named.files),
         labels=labels,
         classes=classes,
-        columns=values.others(named.entries, file),
+        columns=values.others(named.entries),
         skipped=tuple(sorted(skipped)),
         missing_classes=tuple(Skip(name, "no image of it can be read") for name in sorted(missing)),
     )

@@ -49,6 +49,11 @@ class Source:
         return parts
 
     @property
+    def caption_name(self) -> str | None:
+        """The name in :attr:`parts` of the column with captions."""
+        return self.caption_column and self.parts.get(self.caption_column, self.caption_column)
+
+    @property
     def folder(self) -> SourceFolder:
         """The source as a folder, which need not exist."""
         return self.open(self.path)

@@ -37,12 +37,14 @@ from stoker.log import EventLog
 from stoker.urls import is_url
 
 from ..containers.shard_names import check_complete, expand
+from ..dataset.columns import each
 from ..files import read_at
 from ..remote.store import RangeFile, Store
 from ..splits import call, check_one_split
 from ..threads import bounded_map
+from ..token_columns import join_captions
 from .archives import free_name, mds_images
-from .columns import holds_text_lists, holds_values, label_column, value_column
+from .columns import holds_captions, holds_text_lists, holds_values, label_column, value_column
 from .detection import PARQUET, SAVED_SPLITS, SAVED_STATE
 from .listing import ListedBlocks, Listing, Skip
 from .source import Source
@@ -73,6 +75,10 @@ def list_table(source: Source) -> Listing:
             tasks = ((table, partial(table.read_columns, names)) for table in tables)
             whole = pa.concat_tables([read for _, read in bounded_map(pool, tasks, _CONCURRENT)])
             values = {name: whole.column(name) for name in names}
+    for name, role in source.parts.items():
+        if role == source.caption_name and name in values and holds_captions(values[name].type):
+            texts = pa.array(map(join_captions, each(values[name])), pa.large_string())
+            values[name] = pa.chunked_array([texts])
     listing = _listing(tables, uses, values, _keys(tables, uses, values))
     if uses.label is None:
         return listing
@@ -267,6 +273,14 @@ def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> 
     chosen = {image, label, key, *values, *fields}
     if left_out := [f"{one.name} ({str(one.type)[:60]})" for one in schema if one.name not in chosen]:
         _LOG.warning(tables[0].path, f"columns of {tables[0].path} are left out: {', '.join(left_out)}")
+    for name, role in fields.items():
+        kind = schema.field(name).type
+        if role is not None and name not in (image, label, key, *values) and not pa.types.is_null(kind):
+            raise ConfigError(
+                f"column {name!r} holds {kind}, and a column of the index is of numbers or texts",
+                path=tables[0].path,
+                hint="Captions are texts or lists of texts. Name another column.",
+            )
     _check_class_names(tables, [*([label] if label else []), *values])
     return _ColumnUses(image, label, _class_names(features, label), key, values)
 

@@ -402,15 +402,14 @@ def read_row_columns(listing: TextListing, wanted: RowColumns) -> TextListing:
     """Return the listing with labels, classes and columns; a sample without a label is left out."""
     if not wanted.names:
         return listing
-    values = EntryColumns(cells=False)
+    path = listing.files[0].path
+    values = EntryColumns(cells=False, path=path)
     left_out: dict[int, Skip] = {}
     rows = np.fromiter(map(int, values.gather(_entries(listing, wanted, left_out))), np.int64)
-    path = listing.files[0].path
     if not len(rows):
         raise SourceError(f"no sample has a label in {wanted.label!r}", path=path)
     everything = np.arange(len(rows))
-    others = values.others(everything, path)
-    columns = {name: _spread(array, rows, len(listing)) for name, array in others.items()}
+    columns = {name: _spread(array, rows, len(listing)) for name, array in values.others(everything).items()}
     extended = replace(listing, columns={**listing.columns, **columns}, left_out=left_out)
     if wanted.label is None:
         return extended

@@ -87,6 +87,63 @@ def test_all_captions_of_an_image_become_token_ids_and_an_image_without_one_is_l
     assert "4 of 39 tokens: 50 % up to 9, 90 % up to 12, 99 % up to 12, longest 12" in printed
 
 
+def _write(kind: str, values: list[Any], folder: Path, target: Path) -> tuple[Path, str]:
+    """A source whose images have values as captions, and the name of the column."""
+    if kind == "jsonl":
+        return _jsonl(folder, [{"path": f"{n}.png", "c": value} for n, value in enumerate(values)]), "c"
+    if kind == "json:c":
+        samples = [
+            {"__key__": str(n), "png": _image(n), "json": {"c": value}} for n, value in enumerate(values)
+        ]
+        return write_samples(target / "a.tar", samples), kind
+    if kind == "txt":
+        samples = [{"__key__": str(n), "png": _image(n), "txt": value} for n, value in enumerate(values)]
+        return write_samples(target / "a.tar", samples), kind
+    images = [{"bytes": _image(n), "path": None} for n in range(len(values))]
+    pq.write_table(pa.table({"image": images, "c": values}), target / "a.parquet")
+    return target / "a.parquet", "c"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json:c", "txt", "parquet"])
+def test_a_caption_that_looks_like_a_list_is_one_caption(kind: str, folder: Path, tmp_path: Path) -> None:
+    texts = ['["a", "b"]', "[sic] a cat", "plain"]
+    source, column = _write(kind, texts, folder, tmp_path)
+    convert(source, tmp_path / "out", tokenizer="bytes", caption_column=column)
+    assert _captions(tmp_path / "out") == [[text] for text in texts]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json:c", "parquet"])
+def test_a_missing_caption_of_a_list_is_left_out(kind: str, folder: Path, tmp_path: Path) -> None:
+    source, column = _write(kind, [["a", None, '["b"]'], [None, ""], ["c"]], folder, tmp_path)
+    summary = convert(source, tmp_path / "out", tokenizer="bytes", caption_column=column)
+    assert _captions(tmp_path / "out") == [["a", '["b"]'], ["c"]]
+    assert summary.skipped == {"no caption": 1}
+
+
+TURNS = [{"from": "human", "value": "what?"}]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json:c", "parquet"])
+@pytest.mark.parametrize("values", [[TURNS, TURNS], [{"en": "a"}, {"en": "b"}], [[["a"]], [["b"]]]])
+def test_captions_that_are_no_texts_are_refused(
+    kind: str, values: list[Any], folder: Path, tmp_path: Path
+) -> None:
+    source, column = _write(kind, values, folder, tmp_path)
+    with pytest.raises((ConfigError, SourceError), match=r"(?s)(c'|caption').* holds .*texts") as caught:
+        convert(source, tmp_path / "out", tokenizer="bytes", caption_column=column)
+    assert Path(str(caught.value.path)).name == source.name
+
+
+@pytest.mark.parametrize("wrong", [7, True, {"a": 1}, ["a", 7]])
+def test_one_value_among_captions_that_is_no_text_is_refused_by_its_image(
+    wrong: Any, folder: Path, tmp_path: Path
+) -> None:
+    source, column = _write("jsonl", ["a", wrong], folder, tmp_path)
+    with pytest.raises(SourceError, match="captions are texts") as caught:
+        convert(source, tmp_path / "out", tokenizer="bytes", caption_column=column)
+    assert caught.value.key == "1.png"
+
+
 def test_captions_of_validation_data_have_the_vocabulary_of_the_training_data(tmp_path: Path) -> None:
     options: dict[str, Any] = {"tokenizer": write_words(tmp_path / "words.json", ("a", "cat", "red"))}
     for name, text in (("train", "a red cat"), ("val", "a green cat")):
