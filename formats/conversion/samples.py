@@ -26,7 +26,7 @@ from ..dataset.annotations import Annotations, checked_runs, decompress_runs, ru
 from ..dataset.columns import ARRAY_DTYPES, ORIGIN_COLUMNS, array_types
 from ..dataset.index import KNOWN_COLUMNS
 from ..files import is_unicode, open_regular, read_at
-from ..sources.image_files import SkippedError
+from ..sources.image_files import SkippedError, unreadable
 
 Floats = npt.NDArray[np.float32]
 Runs = npt.NDArray[np.uint32]
@@ -158,7 +158,8 @@ def image_file(image: Any, key: str) -> bytes:
             with open_regular(image) as (descriptor, size):
                 return read_at(descriptor, 0, size)
         except OSError as error:
-            raise SkippedError("unreadable", f"{os.fspath(image)}: {error.strerror or error}") from error
+            reason, detail = unreadable(error, os.fspath(image))
+            raise SkippedError(reason, f"{os.fspath(image)}: {detail}") from error
     if isinstance(image, Image.Image) and is_negative(image):
         image = sixteen_bits(image)
     if isinstance(image, Image.Image):

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from stoker.errors import DecodeError, ImageTooLargeError, SourceError
+from stoker.errors import DecodeError, ImageTooLargeError, SourceError, StorageError
 from stoker.urls import is_url, without_credentials
 
 from ..codecs.codec import CODECS, SIGNATURE_BYTES, ImageHeader, is_image_start
@@ -44,9 +44,34 @@ class SkippedError(Exception):
     """The reason to leave a file out; ``args`` are the reason and the detail of a :class:`.listing.Skip`."""
 
 
+_OF_THE_FILE = frozenset(
+    getattr(errno, name)
+    for name in ("ENOENT", "ENOTDIR", "EISDIR", "ELOOP", "ENAMETOOLONG", "EACCES", "EPERM", "ENXIO", "EINVAL")
+)
+"""Errors that say something about a path. All others, such as EIO, ESTALE and EMFILE, are the machine's."""
+
+
+def unreadable(error: OSError, path: str, *, listed: bool = False) -> tuple[str, str]:
+    """Return why a file that cannot be read is left out; raise StorageError if its storage has failed.
+
+    That is also so if a file is gone that was ``listed``.
+    """
+    if error.errno in _OF_THE_FILE and not listed:
+        return "unreadable", error.strerror or ""
+    raise _storage_failed(error.strerror or str(error), path) from error
+
+
+def _storage_failed(reason: str, path: str) -> StorageError:
+    return StorageError(
+        f"the storage of the source fails: {reason}",
+        path=path,
+        hint="Make the storage and the file readable, and run the same again: a conversion resumes.",
+    )
+
+
 @contextmanager
-def _opened(root: str, key: str, *, follow_links: bool = True) -> Iterator[int]:
-    """Open a file; an error of the operating system becomes a SkippedError."""
+def _opened(root: str, key: str, *, follow_links: bool = True, listed: bool = False) -> Iterator[int]:
+    """Open a file; an error of the operating system is :func:`unreadable`."""
     path = os.path.join(root, key)  # noqa: PTH118 - a path object would take longer than reading
     # A folder of the path may have become a link since it was listed; an absolute path is its user's choice.
     if not follow_links and not key.startswith("/") and os.path.realpath(path) != path:
@@ -59,7 +84,7 @@ def _opened(root: str, key: str, *, follow_links: bool = True) -> Iterator[int]:
             os.close(descriptor)
     except OSError as error:
         is_link = error.errno == errno.ELOOP and not follow_links
-        reason = ("link", "") if is_link else ("unreadable", error.strerror or "")
+        reason = ("link", "") if is_link else unreadable(error, path, listed=listed)
         raise SkippedError(*reason) from error
 
 
@@ -105,10 +130,10 @@ def read_source_file(root: str, key: str, size: int, *, follow_links: bool = Tru
     if is_url(root):
         data = _store(root).read_if_there(key, most=size + 1)  # one more byte shows that the file has grown
         if data is None:
-            raise SkippedError("unreadable", "No such file or directory")
+            raise _storage_failed("No such file or directory", f"{root}/{key}")
         _check_size(len(data), size)
         return _checked(data)
-    with _opened(root, key, follow_links=follow_links) as descriptor:
+    with _opened(root, key, follow_links=follow_links, listed=True) as descriptor:
         # The start of a large file shows whether the rest need be read.
         if size > 1 << 20 and not _starts_image(descriptor):
             raise SkippedError("not an image", "")
@@ -127,7 +152,7 @@ def read_byte_range(file: str, file_size: int, offset: int, size: int, pieces: i
         folder, _, name = file.rpartition("/")
         data = _store(folder).read_range(name, offset, offset + stored)
     else:
-        with _opened("", file) as descriptor:
+        with _opened("", file, listed=True) as descriptor:
             data = _read(descriptor, file_size, offset, stored)
     if pieces > 1:
         from ..containers.recordio import join_pieces
@@ -310,7 +335,7 @@ def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | Walked]:
     except OSError as error:
         if not folder.key:
             raise SourceError(f"the folder cannot be read: {error.strerror}", path=folder.path) from error
-        yield SkippedFolder(Skip(folder.key, "unreadable", error.strerror or ""))
+        yield SkippedFolder(Skip(folder.key, *unreadable(error, folder.path)))
         return
     if empty and folder.key:
         yield SkippedFolder(Skip(folder.key, EMPTY))
@@ -344,7 +369,7 @@ def _link(
     try:
         leads_to_folder = stat.S_ISDIR(entry.stat().st_mode)
     except OSError as error:
-        gone = Skip(key, "unreadable", error.strerror or "")
+        gone = Skip(key, *unreadable(error, path))
         may_be_class = not folder.key and not has_image_suffix(key)
         return SkippedFolder(gone) if may_be_class else gone
     if not follow_links:
@@ -387,7 +412,7 @@ def _image(file: FileEntry, root: str, follow_links: bool) -> FoundFile | Skip:
     try:
         status = file.entry.stat(follow_symlinks=follow_links)
     except OSError as error:
-        return Skip(key, "unreadable", error.strerror or "")
+        return Skip(key, *unreadable(error, file.entry.path))
     if not is_regular(status):
         return Skip(key, "not a regular file")
     named = has_image_suffix(key) or is_array_name(key)  # such files need not be opened here
@@ -489,7 +514,8 @@ def _named_file(root: str, follow_links: bool, path: str) -> FoundFile | Skip:
     except UnicodeEncodeError:
         return Skip(printable_name(key), "name is not UTF-8")
     except (OSError, ValueError) as error:
-        return Skip(printable_name(key), "unreadable", getattr(error, "strerror", None) or str(error))
+        reason = unreadable(error, target) if isinstance(error, OSError) else ("unreadable", str(error))
+        return Skip(printable_name(key), *reason)
     # Folders on an absolute path may be links: they are its writer's choice.
     is_link = not follow_links and (
         stat.S_ISLNK(status.st_mode) or (is_relative and os.path.realpath(target) != target)

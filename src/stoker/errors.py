@@ -185,9 +185,10 @@ class WriteError(StokerError, OSError):
 
 
 class StorageError(StokerError, OSError):
-    """A remote store refuses, or does not answer as it should.
+    """A remote store refuses, or does not answer as it should, or the disk of a source fails.
 
     The address or the credentials are wrong, the network fails, or the server does not answer range requests.
+    Or a file that was listed is gone or cannot be read, as where a share vanishes.
 
     What to do: check the address, the credentials and the network. Stoker has already repeated the request.
     The next pass over a loader continues with the same batch.

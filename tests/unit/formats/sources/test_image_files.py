@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tracemalloc
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -14,8 +16,12 @@ import pytest
 from helpers.datasets import plan_images
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
+import stoker
+from stoker.errors import StorageError
 from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.index_cache import cached_indexes
 from stoker.formats.sources import image_files
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.columns import EntryColumns
@@ -23,6 +29,8 @@ from stoker.formats.sources.image_files import (
     FileEntry,
     FileTable,
     SkippedError,
+    find_files,
+    find_images,
     looks_like_image,
     read_source_file,
     walk_folder,
@@ -133,9 +141,50 @@ def test_a_file_that_changed_is_refused_with_the_reason(root: Path, monkeypatch:
     )
     assert refusal(root, "b.jpg", 100) == "not a regular file"
     assert not looks_like_image(str(root), "b.jpg")
-    assert refusal(root, "gone.jpg", 10) == "unreadable"
     monkeypatch.setattr(os, "pread", lambda *_: b"")
     assert refusal(root, "a.jpg", size) == "changed since it was listed"
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENOENT, errno.EACCES])
+def test_an_error_of_the_storage_stops_a_conversion_that_then_resumes(
+    tmp_path: Path, photos: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    opened = os.open
+
+    def fail(path: Any, *options: Any, **named: Any) -> int:
+        if str(path).endswith("dog/7.png"):
+            raise OSError(number, os.strerror(number), path)
+        return opened(path, *options, **named)
+
+    Image.open(photos / "dog/7.jpg").save(
+        photos / "dog/7.png"
+    )  # of a JPEG, loaders in place read the start natively
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", fail)
+        for run in (stoker.open, lambda path: stoker.convert(path, tmp_path / "out", num_threads=1)):
+            with pytest.raises(StorageError, match=os.strerror(number)) as caught:
+                run(photos)
+            assert str(caught.value.path).endswith("dog/7.png")
+    assert not cached_indexes()
+    assert stoker.convert(photos, tmp_path / "out").written == len(stoker.open(photos)) == 31
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE])
+def test_an_error_of_the_storage_stops_a_listing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    (root / "inner").mkdir()
+    scandir, of_folder = os.scandir, str(root / "inner")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", lambda path: fail() if str(path) == of_folder else scandir(path))
+        with pytest.raises(StorageError, match=os.strerror(number)):
+            find_images(str(root))
+    monkeypatch.setattr(os, "stat", fail)
+    with pytest.raises(StorageError, match=os.strerror(number)):
+        find_files(str(root), ["a.jpg"])
 
 
 def test_a_file_or_folder_that_became_a_link_is_read_unless_links_are_refused(
