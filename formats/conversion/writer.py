@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import ConfigError, DatasetError, LockedError, SourceError, StokerError, StorageError
+from stoker.log import EventLog
 from stoker.processes import Cleanup, OwnerProcess
 from stoker.urls import is_url
 
@@ -170,6 +171,10 @@ def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
     kind = "no label" if label is None else "one label" if label == "int64" else "several labels"
     values = {name: ColumnType(_TYPES[arrow]) for name, arrow in types.items()}
     return SampleForm(kind, frozenset(given - {"segmentation"}), "segmentation" in given, values, arrays)
+
+
+_LOG = EventLog("conversion")
+_NAMED = 5  # classes that a warning names
 
 
 def appended_classes(classes: tuple[str, ...] | None, manifest: Manifest) -> tuple[str, ...]:
@@ -333,6 +338,7 @@ class Writer(WriterContext):
         # Samples that were left out of a dataset later keep their keys, so they count.
         self._first = sum(shard.records for shard in existing.shards) if existing else 0
         self._count = 0
+        self._given_labels, self._stored_labels = set[int](), set[int]()
         self._started = time.monotonic()
         self._output = ShardedOutput(target, self._encoder, options, existing, overwrite=overwrite)
         self._pool = EncodingPool(self._encoder, threads)
@@ -374,6 +380,7 @@ class Writer(WriterContext):
             name = f"{self._first + self._count:08d}" if key is None else key
             sample = self._checker.check(name, image, label, columns)
             self._count += 1
+            self._given_labels.update(sample.labels or ())
             self._store(self._pool.add(sample))
 
     def skip(self, key: str, reason: str, detail: str = "") -> None:
@@ -392,7 +399,13 @@ class Writer(WriterContext):
         self._store(self._pool.outcomes(0))
         if not self._count and not self._first:
             raise SourceError("no sample was written", path=self._target)
-        published = self._output.publish(tuple(self._checker.classes), self._encoder.info)
+        classes = self._checker.classes
+        lost = self._given_labels - self._stored_labels
+        if not self._first and (names := [name for label, name in enumerate(classes) if label in lost]):
+            shown = f"{', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''}"
+            words = f"every image of these classes is left out, see skipped.jsonl: {shown}"
+            _LOG.warning(f"classes of {self._target}", words)
+        published = self._output.publish(tuple(classes), self._encoder.info)
         return published.timed(self._started, published.written)
 
     def _store(self, outcomes: Iterable[Outcome]) -> None:
@@ -404,6 +417,8 @@ class Writer(WriterContext):
                 continue
             try:
                 self._output.add(outcome)
+                if isinstance(outcome, EncodedRecord):
+                    self._stored_labels.update(outcome.details.sample.labels or ())
             except BaseException:
                 self.abandon()  # a shard may end within a record
                 raise

@@ -281,6 +281,20 @@ def test_a_writer_that_is_not_strict_counts_broken_images(
     assert stoker.open(tmp_path / "out").manifest.skipped == {"broken image": 1}
 
 
+@pytest.mark.parametrize("door", ["writer", "convert"])
+def test_a_class_whose_images_are_all_left_out_is_named(
+    tmp_path: Path, make_jpeg: Callable[..., bytes], caplog: pytest.LogCaptureFixture, door: str
+) -> None:
+    samples = [(make_jpeg(0), "cat"), (b"no image", "dog"), (b"no image", "cat")]
+    if door == "convert":
+        stoker.convert(samples, tmp_path / "out")
+    else:
+        with stoker.Writer(tmp_path / "out", classes=["eel", "dog", "cat"]) as writer:
+            for image, label in samples:
+                writer.write(image, label=label)
+    assert "every image of these classes is left out, see skipped.jsonl: dog" in caplog.text
+
+
 def write(target: Path | str, images: int = 1, **options: Any) -> None:
     with image_writer(target, **options) as writer:
         for i in range(images):
