@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError, DatasetError, SourceError, optional_import
 
-from .dataset.manifest import MANIFEST_NAME, TOKENIZER_NAME, Manifest
+from .dataset.manifest import MANIFEST_NAME, TOKENIZER_NAME, Manifest, tokenizer_settings
 from .options import check_options, option
 
 if TYPE_CHECKING:
@@ -70,10 +70,11 @@ class TokenizerSettings:
         values |= {name: value for name, value in config.items() if value is not None or name not in values}
         template: Any = config.get("chat_template")
         if isinstance(template, list):
-            template = {one["name"]: one["template"] for one in template}.get("default")
+            named = [one for one in template if isinstance(one, dict) and one.get("name") == "default"]
+            template = named[0].get("template") if named else None
         file = folder / "chat_template.jinja"
         if file.is_file():
-            template = file.read_text(encoding="utf-8")
+            template = _read_settings(file)
         tokens = {name: _token_text(value) for name, value in values.items() if name.endswith("_token")}
         special = {name: text for name, text in tokens.items() if text is not None or values[name] is None}
         return cls(special, template if isinstance(template, str) else None)
@@ -81,7 +82,7 @@ class TokenizerSettings:
     @classmethod
     def of_dataset(cls, options: Mapping[str, Any]) -> TokenizerSettings:
         """The settings of the tokenizer of a dataset, by its options."""
-        return cls(**json.loads(options.get("tokenizer_settings") or "{}"))
+        return cls(*tokenizer_settings(options))
 
     def to_option(self) -> str:
         """The option of a dataset; empty if nothing is known."""
@@ -362,13 +363,15 @@ def tokenizer_options(
 
 def _read_object(file: Path) -> dict[str, Any]:
     """The object in a JSON file; an empty one if there is no file."""
-    if not file.is_file():
-        return {}
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SourceError(f"the tokenizer's settings cannot be read: {error}", path=file) from error
+    document = _read_settings(file, json.loads) if file.is_file() else {}
     return document if isinstance(document, dict) else {}
+
+
+def _read_settings(file: Path, parse: Callable[[str], Any] = str) -> Any:
+    try:
+        return parse(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise SourceError(f"the tokenizer's settings cannot be read: {error}", path=file) from error
 
 
 def _token_text(value: Any) -> str | None:

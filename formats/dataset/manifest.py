@@ -306,11 +306,26 @@ def read_tokenizer(folder: Path) -> bytes:
         ) from error
 
 
+def tokenizer_settings(options: Mapping[str, Any]) -> tuple[dict[str, str | None], str | None]:
+    """The special tokens of a dataset's tokenizer by the names of their roles, and the chat template."""
+    try:
+        settings = json.loads(options.get("tokenizer_settings") or "{}")
+        special, template = dict(settings.get("special_tokens", {})), settings.get("chat_template")
+        damaged = not all(text is None or isinstance(text, str) for text in (template, *special.values()))
+    except (AttributeError, TypeError, ValueError):
+        damaged = True
+    if damaged:
+        raise DatasetError(
+            "the settings of the tokenizer in dataset.json cannot be read", hint="Convert the text again."
+        )
+    return special, template
+
+
 def end_tokens(options: Mapping[str, Any]) -> dict[str, str]:
     """The tokens that a conversion put around each text, by the names of its options ``bos`` and ``eos``."""
-    special = json.loads(options.get("tokenizer_settings") or "{}").get("special_tokens", {})
+    special, _ = tokenizer_settings(options)
     names = [name for name in ("bos", "eos") if options.get(name)]
-    return {name: special.get(f"{name}_token", f"[{name.upper()}]") for name in names}
+    return {name: special.get(f"{name}_token") or f"[{name.upper()}]" for name in names}
 
 
 def _is_unfinished(folder: Path) -> bool:

@@ -299,6 +299,35 @@ def test_continuations_follow_the_kind_of_tokenizer(name: str) -> None:
     assert (None if continuations is None else continuations.tolist()) == expected
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["{", "[]", 7, '{"special_tokens": {"eos_token": 1}}', '{"special_tokens": 1}', '{"chat_template": 1}'],
+)
+def test_damaged_settings_of_a_dataset_are_named(tmp_path: Path, value: Any) -> None:
+    stoker.convert_text(iter(["a"]), tmp_path / "d", tokenizer=write_settled(tmp_path / "t"))
+    manifest = json.loads((tmp_path / "d" / "dataset.json").read_text())
+    manifest["options"]["tokenizer_settings"] = value
+    (tmp_path / "d" / "dataset.json").write_text(json.dumps(manifest))
+    with pytest.raises(DatasetError, match="settings of the tokenizer in dataset"):
+        stoker.convert_text(iter(["a"]), tmp_path / "new", vocabulary=tmp_path / "d")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("chat_template.jinja", b"\xff"),
+        ("tokenizer_config.json", b"\xff"),
+        ("special_tokens_map.json", b"{"),
+    ],
+)
+def test_damaged_settings_beside_a_tokenizer_are_named(tmp_path: Path, name: str, content: bytes) -> None:
+    file = write_settled(tmp_path)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match="settings cannot be read") as raised:
+        FileTokenizer(file)
+    assert str(raised.value.path) == str(tmp_path / name)
+
+
 @pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b"no json"])
 @pytest.mark.parametrize("read", [count_special_tokens, read_word_parts, make_decoder])
 def test_a_damaged_file_of_a_dataset_is_named(read: Callable[[bytes], object], content: bytes) -> None:
