@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import SourceError
+from stoker.log import EventLog
 from stoker.urls import is_url
 
 from ..dataset.annotations import AnnotationInfo, checked_runs, decompress_runs
@@ -30,9 +32,18 @@ from ..remote.store import local_copies
 from .image_files import NamedFiles, find_files, resolve
 from .json_stream import stream_object
 from .listing import Listing, Skip, no_images_error
-from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, checked_box, numbers, swap_of
+from .objects import (
+    MOST_KEYPOINTS,
+    BadObjectError,
+    ObjectTable,
+    checked_box,
+    numbers,
+    swap_of,
+    turned_box,
+)
 from .source import Source
 
+_LOG = EventLog("conversion")
 _VISIBILITIES = frozenset({0, 1, 2})  # not labelled, hidden, visible
 # Lists of LVIS. An image shows no object of its negative categories. Of its not exhaustive categories it may
 # show objects that are not annotated.
@@ -89,8 +100,8 @@ class _Reader:
         index = self._annotations
         self._annotations += 1
         known = isinstance(value, dict)
-        number = value.get("id") if known else None
-        object_id = number if type(number) is int and _is_id(number) else index
+        number = _id(value.get("id")) if known else None
+        object_id = number if isinstance(number, int) else index
         image = self.images.number(value.get("image_id") if known else None)
         try:
             if image < 0:
@@ -104,19 +115,28 @@ class _Reader:
             raise BadObjectError("panoptic annotation, which is not read")
         if "caption" in value and "bbox" not in value:
             raise BadObjectError("caption, which is not an object")
-        box, category, area = value.get("bbox"), value.get("category_id"), value.get("area", -1)
+        box, category, area = value.get("bbox"), _id(value.get("category_id")), value.get("area", -1)
         if not numbers(box) or len(box) != 4:
             raise BadObjectError("object without a box", str(box)[:60])
-        if not _is_id(category):
-            raise BadObjectError("object of an unknown category", str(category)[:60])
+        if category is None:
+            raise BadObjectError("object of an unknown category", str(value.get("category_id"))[:60])
         left, top, width, height = box
         corners = checked_box(left, top, left + width, top + height)
         crowd = _is_crowd(value.get("iscrowd"))
+        attributes = value.get("attributes")
+        rotation: Any = attributes.get("rotation") if isinstance(attributes, dict) else None
+        if numbers([rotation]) and rotation % 360 and not value.get("segmentation"):
+            area = area if numbers([area]) and area >= 0 else width * height
+            corners = turned_box(*corners, rotation)
+            self._table.turned += 1
         segmentation = value.get("segmentation")
         polygons: list[list[float]] = []
         runs = None
         if isinstance(segmentation, dict):
-            runs, self._run_sizes[len(self._table)] = _read_runs(segmentation)
+            try:
+                runs, self._run_sizes[len(self._table)] = _read_runs(segmentation)
+            except BadObjectError as error:
+                self._note(image, object_id, *error.args)
         else:
             polygons, bad = _read_polygons(segmentation)
             for reason, number in sorted(bad.items()):
@@ -214,6 +234,8 @@ class _Reader:
         skips = [Skip(names[image], reason, detail) for image, reason, detail in self._left_out]
         if skips and none_left:
             reasons = ", ".join(sorted({skip.reason for skip in skips}))
+            if len({type(key) for key in self.images.number_of}) > 1:
+                reasons += " (some ids of images are text, and others are numbers)"
             raise SourceError(
                 f"the file has no object: of {self._annotations:,} annotations, {reasons}",
                 path=self._file,
@@ -238,10 +260,11 @@ class _Images:
 
     def number(self, image_id: Any) -> int:
         """The number of the image with an id; -1 for a value that cannot be an id."""
-        return self.number_of.setdefault(image_id, len(self.number_of)) if _is_id(image_id) else -1
+        key = _id(image_id)
+        return -1 if key is None else self.number_of.setdefault(key, len(self.number_of))
 
     def add(self, value: Any) -> None:
-        known = isinstance(value, dict) and _is_id(value.get("id"))
+        known = isinstance(value, dict) and _id(value.get("id")) is not None
         name = self._file_name(value) if known else ""
         if not name:
             detail = f"image {len(self.names) + len(self.bad)} of {self._file.name}"
@@ -257,8 +280,9 @@ class _Images:
         self.numbers.append(number)
         self.names.append(name)
         for class_list in _CLASS_LISTS:
-            ids = value.get(class_list)
-            if isinstance(ids, list) and all(type(one) is int for one in ids):
+            listed = value.get(class_list)
+            ids: list[Any] = [_id(one) for one in listed] if isinstance(listed, list) else [None]
+            if all(isinstance(one, int) for one in ids):
                 self._class_lists.setdefault(class_list, {})[number] = ids
 
     def _file_name(self, value: dict[str, Any]) -> str:
@@ -309,11 +333,11 @@ class _Categories:
         self._by_id: dict[Any, dict[str, Any]] = {}
 
     def add(self, value: Any) -> None:
-        if not isinstance(value, dict) or not _is_id(value.get("id")):
+        key = _id(value.get("id")) if isinstance(value, dict) else None
+        if key is None:
             raise SourceError("a category has no id", path=self._file)
-        if self._by_id.get(value["id"], value) != value:
-            raise SourceError(f"two categories have the id {value['id']}", path=self._file)
-        self._by_id[value["id"]] = value
+        if self._by_id.setdefault(key, value) != value:
+            raise SourceError(f"two categories have the id {key}", path=self._file)
 
     def ids(self) -> tuple[int | str, ...]:
         """The id of each category, by label: labels count from 0 in the order of the ids."""
@@ -342,19 +366,25 @@ class _Categories:
             listed = category.get("keypoints")
             if isinstance(listed, list) and len(listed) == keypoints:
                 names = tuple(printable_name(str(name)) for name in listed)
+                info = AnnotationInfo(names, swap_of(names))
                 try:
                     joined = tuple((int(a) - 1, int(b) - 1) for a, b in category.get("skeleton") or [])
-                    return AnnotationInfo(names, swap_of(names), joined)
-                except (TypeError, ValueError) as error:
-                    message = f"the skeleton of category {category['id']} is wrong: {error}"
-                    raise SourceError(message, path=self._file) from error
+                    return replace(info, skeleton=joined)
+                except (TypeError, ValueError, OverflowError) as error:
+                    message = (
+                        f"the skeleton of category {category['id']} is left out, as it counts from 1: {error}"
+                    )
+                    _LOG.warning("skeleton", message)
+                    return info
         names = tuple(map(str, range(keypoints)))
         return AnnotationInfo(names, swap_of(names))
 
 
-def _is_id(value: Any) -> bool:
-    """Whether a value may be the id of an image or a category: text, or an integer of 64 bits."""
-    return isinstance(value, str) or (type(value) is int and abs(value) < 1 << 63)
+def _id(value: Any) -> int | str | None:
+    """The id of an image or a category: text, or an integer of 64 bits, also as 1.0; None of other values."""
+    if type(value) is float and value.is_integer():  # as pandas writes a column that lacks some values
+        value = int(value)
+    return value if isinstance(value, str) or (type(value) is int and abs(value) < 1 << 63) else None
 
 
 def _is_size(value: Any) -> bool:
@@ -396,6 +426,8 @@ def _read_polygons(value: Any) -> tuple[list[list[float]], Counter[str]]:
     good: list[list[float]] = []
     bad: Counter[str] = Counter()
     for polygon in polygons:
+        if polygon == []:  # [[]] is what many programs write for a box alone
+            continue
         if not numbers(polygon):
             bad["polygon with values that are not numbers"] += 1
         elif len(polygon) % 2:

@@ -67,6 +67,14 @@ def checked_box(left: float, top: float, right: float, bottom: float) -> Box:
     return box
 
 
+def turned_box(left: float, top: float, right: float, bottom: float, degrees: float) -> Box:
+    """The upright box around a box that is turned about its centre, as CVAT's ``rotation`` says."""
+    cos, sin = abs(math.cos(math.radians(degrees))), abs(math.sin(math.radians(degrees)))
+    x, y, width, height = (left + right) / 2, (top + bottom) / 2, right - left, bottom - top
+    across, down = (width * cos + height * sin) / 2, (width * sin + height * cos) / 2
+    return checked_box(x - across, y - down, x + across, y + down)
+
+
 class ObjectTable:
     """Objects in the order in which they were added; they take no more memory than in an index."""
 
@@ -86,6 +94,7 @@ class ObjectTable:
         self.run_values = array("I")  # Run lengths of all objects
         self.run_counts = array("i")  # Run lengths of each object
         self.extra: dict[str, array[int]] = {}  # Further columns, by name
+        self.turned = 0  # Number of boxes that are turned in the source
 
     def __len__(self) -> int:
         return len(self.image)
@@ -139,6 +148,11 @@ class ObjectTable:
                     f"{count:,} of {len(self):,} objects have no outline: their masks are empty, and "
                     "class masks ignore their boxes; select(objects='has_mask') leaves them out",
                 )
+        if self.turned:
+            _LOG.warning(
+                "turned boxes",
+                f"{self.turned:,} boxes are turned in the source, and become the upright boxes around them",
+            )
         heights, widths = sizes.T.copy()
         return ListedObjects(self.columns(rows, len(sizes)), relative, heights, widths, name)
 

@@ -8,6 +8,7 @@ bottom stay. ``difficult`` and ``truncated`` become columns of the index.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -18,7 +19,7 @@ from stoker.errors import SourceError
 
 from .detection import ANNOTATIONS, voc_root, voc_stems
 from .listing import Listing, Skip
-from .objects import AnnotatedImages, BadObjectError, Box
+from .objects import AnnotatedImages, BadObjectError, Box, turned_box
 from .source import Source, SourceFolder
 
 _IMAGES = "JPEGImages"
@@ -87,12 +88,26 @@ def _read(
         where = f"object {index} of {key}"
         try:
             label, box = _object(node)
+            area = None
+            if rotation := _rotation(node):
+                area = (box[2] - box[0]) * (box[3] - box[1])
+                box = turned_box(*box, rotation)
+                images.table.turned += 1
         except BadObjectError as error:
             reason, detail = error.args
             images.skip(path, reason, f"{where}: {detail}")
         else:
             flags = {flag: int((node.findtext(flag) or "").strip() == "1") for flag in _FLAGS}
-            images.add(path, box, label, index, where=where, extra=flags)
+            images.add(path, box, label, index, where=where, extra=flags, area=area)
+
+
+def _rotation(node: Element) -> float:
+    """Degrees by which a box is turned, an attribute of CVAT's; 0 where it has none."""
+    attributes = {
+        one.findtext("name"): one.findtext("value") for one in node.iterfind("attributes/attribute")
+    }
+    text = (attributes.get("rotation") or "").strip()
+    return float(text) % 360 if re.fullmatch(r"-?\d{1,4}(\.\d*)?", text) else 0.0
 
 
 def _object(node: Element) -> tuple[str, Box]:

@@ -60,8 +60,9 @@ COCO: dict[str, tuple[Any, str]] = {
     "area is text; the area of the box counts": ({"area": "3"}, READ),
     "area is NaN; the area of the box counts": ({"area": NAN}, READ),
     "id is missing; the position counts": ({"id": ...}, READ),
+    "ids are floats of whole numbers": ({"image_id": 1.0, "category_id": 1.0}, READ),
     "polygon has two points": ({"segmentation": [[1, 1, 5, 5]]}, "polygon of less than three points"),
-    "polygon is empty": ({"segmentation": [[]]}, "polygon of less than three points"),
+    "polygon is empty, for a box alone": ({"segmentation": [[]]}, READ),
     "polygon has an odd number": ({"segmentation": [[*SQUARE, 1]]}, "polygon whose last point has no y"),
     "polygon has NaN": ({"segmentation": [[*SQUARE, 1, NAN]]}, "polygon with values that are not numbers"),
     "polygon has Infinity": (

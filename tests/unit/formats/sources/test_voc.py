@@ -73,6 +73,23 @@ def test_boxes_are_counted_from_0_and_end_after_the_last_pixel(root: Path, tmp_p
     assert stoker.verify(dataset.path).ok
 
 
+def test_boxes_that_cvat_turned_become_the_upright_boxes_around_them(root: Path) -> None:
+    turn = "<attributes><attribute><name>rotation</name><value>{}</value></attribute></attributes></object>"
+    turned = [
+        thing("ant", (11, 11, 20, 14)).replace("</object>", turn.format(by)) for by in ("90.0", "0.0", "up")
+    ]
+    write(
+        root,
+        "1",
+        annotation("1.jpg", *turned, thing("ant", (9, 9, 5, 5)).replace("</object>", turn.format(9))),
+    )
+    listing = list_voc(Source(root))
+    assert listing.objects is not None
+    boxes = listing.objects.columns["object_boxes"][1].as_py()
+    assert boxes == pytest.approx([13, 7, 17, 17, 10, 10, 20, 14, 10, 10, 20, 14])
+    assert [skip.reason for skip in listing.skipped] == ["object without an area"]
+
+
 def test_objects_stay_with_their_images(root: Path, tmp_path: Path) -> None:
     (root / "JPEGImages" / "0.jpg").unlink()
     (root / "Annotations" / "2.xml").unlink()
