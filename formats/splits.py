@@ -19,8 +19,8 @@ from stoker.errors import SourceError
 
 from .containers.shard_names import expand_braces
 
-Door = Literal["convert", "index", "open"]
-"""The call that takes a source: :func:`stoker.convert`, ``stoker index`` or :func:`stoker.open`."""
+Door = Literal["convert", "convert-text", "index", "open"]
+"""The call that takes a source: a command, or :func:`stoker.open`."""
 
 _WORDS = {
     "train": ("train", "training", "trainval", "trn"),
@@ -77,7 +77,7 @@ def check_one_split(paths: Sequence[str | os.PathLike[str]], files: Sequence[str
     named = [os.fspath(path) for path in paths]
     if any("{" in text and group_by_split(expand_braces(text)) for text in named):
         return
-    start = _common_start(files).rpartition("/")[0] + "/"
+    start = "".join(_common_start(files).rpartition("/")[:2])
     groups = group_by_split(file.removeprefix(start) for file in files)
     if not groups:
         return
@@ -86,12 +86,14 @@ def check_one_split(paths: Sequence[str | os.PathLike[str]], files: Sequence[str
     end = _common_start([text.removeprefix(start)[::-1] for text in texts])[::-1]
     end = end[end.find(".") :] if "." in end else ""
     braces = ",".join(text.removeprefix(start).removesuffix(end) for text in texts)
+    together = f"name them in braces: '{start}{{{braces}}}{end}'"
+    if door == "convert-text":
+        together = f"name them one by one: {' '.join(map(shlex.quote, texts))}"
     calls = [call(door, pattern, split) for split, pattern in patterns.items()]
     raise SourceError(
         f"the shards are of the splits {join(groups)}, which would become one dataset",
         path=paths[0],
-        hint=f"Take each by itself: {'; '.join(calls)}; to make one dataset of them, name them in braces: "
-        f"'{start}{{{braces}}}{end}'.",
+        hint=f"Take each by itself: {'; '.join(calls)}; to make one dataset of them, {together}.",
     )
 
 

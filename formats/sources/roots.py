@@ -43,8 +43,9 @@ _LAYERS = {
     "png", "jpegimages", "data", "dataset", "raw", "all", "files", "rgb",
 }  # fmt: skip
 """Names of a folder that say that images are in it, and not of which class."""
-_TABLE, _TEXTS = "a table of boxes", "texts"
-_ANNOTATIONS = (".xml", ".txt", ".json")
+_TABLE, _TEXTS, _UNKNOWN = "a table of boxes", "texts", "an unknown format"
+_MASK_ENDS = ("_mask", "-mask", "_masks", "_seg", "_gt", "_segmentation", "_label")
+_ANNOTATIONS = (".xml", ".txt", ".json", ".XML", ".TXT", ".JSON")
 _COCO = "Export them as COCO{}: stoker convert FILE.json TARGET --images {}"
 _CURES = {
     "Pascal VOC": "Put the images into {0}/JPEGImages and the .xml files into {0}/Annotations: "
@@ -275,15 +276,21 @@ def _beside(tree: _Tree, path: str) -> tuple[str, str] | None:
     stems = [os.path.splitext(one)[0] for one in images]  # noqa: PTH122 - a name
     if not stems:
         return None
-    masks = [f"{stem}_mask" for stem in stems]
-    if 2 * len(found := set(masks) & set(stems)) >= len(stems) - len(found):
-        return "masks", _inside(path, images[stems.index(min(found))])
+    for end in _MASK_ENDS:
+        if 2 * len(paired := {stem + end for stem in stems} & set(stems)) >= len(stems) - len(paired):
+            return "masks", _inside(path, images[stems.index(min(paired))])
     step = max(1, len(stems) // _IMAGES)
     sampled = stems[::step]
     for suffix in _ANNOTATIONS:
         names = [f"{stem}{suffix}" for stem in sampled if tree.has(path, f"{stem}{suffix}")]
-        if 2 * len(names) >= len(sampled):
-            return _kind_of_some(tree, [_inside(path, name) for name in names[:_SAMPLED]])
+        if not names:
+            continue
+        found = _kind_of_some(tree, [_inside(path, name) for name in names[:_SAMPLED]])
+        if 2 * len(names) >= len(sampled) or found[0] not in (
+            _TEXTS,
+            _UNKNOWN,
+        ):  # some images have no objects
+            return found
     return None
 
 
@@ -294,7 +301,7 @@ def _apart(tree: _Tree, path: str) -> tuple[str, str] | None:
     holders = [(top, sub) for top, sub in places if tree.images(_inside(_inside(path, top), sub).rstrip("/"))]
     for top, sub in places:
         folder = _inside(_inside(path, top), sub).rstrip("/")
-        files = [one for one in tree.at(folder)[1] if one.lower().endswith(_ANNOTATIONS)]
+        files = [one for one in tree.at(folder)[1] if one.endswith(_ANNOTATIONS)]
         if not files or tree.images(folder):
             continue
         sampled = files[:: max(1, len(files) // _IMAGES)]
@@ -315,7 +322,7 @@ def _kind_of_some(tree: _Tree, files: list[str]) -> tuple[str, str]:
     for file in files:
         if kind := _kind(file, tree.head(file)):
             return kind, file
-    return _TEXTS if files[0].lower().endswith(".txt") else "an unknown format", files[0]
+    return _TEXTS if files[0].lower().endswith(".txt") else _UNKNOWN, files[0]
 
 
 def _of_tools(tree: _Tree, path: str) -> tuple[str, str] | None:

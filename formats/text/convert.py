@@ -33,6 +33,7 @@ from ..dataset.manifest import TOKENIZER_NAME
 from ..files import check_named, os_errors
 from ..remote.store import local_copies
 from ..sources.listing import Skip
+from ..splits import check_one_split
 from ..threads import check_threads
 from ..token_columns import length_column, trained_column
 from ..tokenization import Ids, Lengths, Tokenizer, tokenizer_options
@@ -183,7 +184,10 @@ def _matching(path: Paths) -> list[Paths]:
     check_named(source=path)
     text = os.fspath(path)
     if is_url(path):
-        return list(expand(path)) if "*" in text else [path]
+        if "*" not in text:
+            return [path]
+        check_one_split([path], matches := expand(path), "convert-text")
+        return list(matches)
     if _may_exist(text):
         return [path]
     if not glob.has_magic(text):
@@ -192,6 +196,7 @@ def _matching(path: Paths) -> list[Paths]:
     if not (matches := sorted(glob.glob(text, recursive=True))):  # noqa: PTH207 - patterns may be absolute
         hint = "Check the spelling of the folder and of the pattern; give texts in a list as iter(texts)."
         raise SourceError("no file matches the pattern", path=path, hint=hint)
+    check_one_split([path], matches, "convert-text")
     check_complete(matches, os.path.basename(text))  # noqa: PTH119 - a pattern
     return list(matches)
 

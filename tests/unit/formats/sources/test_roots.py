@@ -147,11 +147,12 @@ LABELME = '{"version": "5", "shapes": [], "imagePath": "1.jpg"}'
         ("images/{}.jpg", {"annotations.xml": "<?xml?><annotations/>"}, "CVAT"),
         ("train/{}.jpg test/{}.jpg", {"train/_annotations.csv": "filename,class,xmin,ymin,xmax"}, "boxes"),
         ("owl/{}.jpg owl/{}_mask.png", {}, "masks"),
+        ("owl/{}.JPG owl/other{}.JPG owl/more{}.JPG", {"owl/2.TXT": "1 .5 .5 .1 .1"}, "YOLO"),
         ("owl/{}.jpg", {"owl/{}.json": "[]"}, "an unknown format"),
         ("owl/{}.jpg", {"owl/{}.txt": "an owl at night"}, "holds texts"),
     ],
     ids=["voc", "darknet", "flat-yolo", "label", "voc-in-folders", "labelme", "supervisely", "cvat", "table",
-         "masks", "json", "captions"],
+         "masks", "some-yolo", "json", "captions"],
 )  # fmt: skip
 def test_annotations_beside_images_are_not_left_out(
     tree: Tree, tmp_path: Path, door: str, images: str, annotations: dict[str, str], kind: str

@@ -261,6 +261,22 @@ def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
     assert stoker.open(tmp_path / "shards").keys([0, 1]) == ["part-a.txt:1", "part-b.txt:1"]
 
 
+def test_a_pattern_does_not_make_one_corpus_of_several_splits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("train-0", "train-1", "dev-0"):
+        Path(f"{name}.txt").write_text(f"one {name}\n")
+    with pytest.raises(SourceError, match="of the splits train and val, which would become one") as caught:
+        convert_text("*.txt", "shards")
+    assert (
+        "stoker convert-text 'train-*.txt' TARGET/train; stoker convert-text dev-0.txt TARGET/val; "
+        in str(caught.value)
+    )
+    convert_text(["train-*.txt", "dev-0.txt"], "shards")
+    assert len(stoker.open("shards")) == 3
+
+
 @pytest.mark.parametrize("form", ["parquet", "zst"])
 def test_a_compressed_file_cut_short_is_refused(tmp_path: Path, form: str) -> None:
     file = write_corpus(form, tmp_path)
