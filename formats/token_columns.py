@@ -31,14 +31,14 @@ def trained_column(field: str) -> str:
 
 
 def join_captions(value: Any) -> str | None:
-    """The text of one caption or a list, for :func:`split_captions`; ValueError for other values."""
+    """The text of one caption or a list, for :func:`split_captions`; ValueError with any other value."""
     if isinstance(value, JsonText):
         value = json.loads(value)
     if value is None or (isinstance(value, str) and not value.startswith("[")):
         return value
     texts = value if isinstance(value, list) else [value]
     if not all(isinstance(text, (str, type(None))) for text in texts):
-        raise ValueError(f"{shorten(repr(value), _MOST_SHOWN)}, and captions are texts")
+        raise ValueError(shorten(repr(value), _MOST_SHOWN))
     return json.dumps([text for text in texts if text is not None], ensure_ascii=False)
 
 

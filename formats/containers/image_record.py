@@ -20,7 +20,7 @@ Value = int | float | str
 
 
 class JsonText(str):
-    """The JSON of a list or an object of a record, as a column of texts keeps it."""
+    """The JSON of a value of a record, such as a list, as a column of texts keeps it."""
 
     __slots__ = ()
 

@@ -28,7 +28,7 @@ from ..codecs.codec import ImageHeader, raw_header
 from ..files import open_regular, read_at
 from .compression import blame_compression, decompressed_start
 from .container import BadShardError, Container, ReadStart, Record, RecordPart, read_whole
-from .image_record import ExternalSample, FeatureNames, Label, Value, to_label
+from .image_record import ExternalSample, FeatureNames, JsonText, Label, Value, to_label
 from .protobuf import Span
 
 MDS_NAMES = FeatureNames(encoded="", label="label", text=None, key=None)
@@ -297,7 +297,8 @@ def _label(part: RecordPart, view: memoryview, names: FeatureNames) -> Label:
 def _decode(part: RecordPart, view: memoryview) -> Value:
     data = bytes(part.span.of(view))
     if part.encoding in _TEXTS:
-        return data.decode(errors="backslashreplace")
+        text = data.decode(errors="backslashreplace")
+        return JsonText(text) if part.encoding == "json" else text
     with contextlib.suppress(ValueError):
         if part.encoding in _SPELLED:
             return _SPELLED[part.encoding](data.decode())

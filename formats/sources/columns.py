@@ -79,7 +79,7 @@ class EntryColumns:
             return join_captions(entry.get(str(self._captions)))
         except ValueError as error:
             raise SourceError(
-                f"caption_column {self._captions!r} holds {error}",
+                f"caption_column must hold texts or lists of texts, found {error}",
                 path=self._path,
                 key=entry["path"],
                 hint="Name a column of texts, or of lists of texts.",

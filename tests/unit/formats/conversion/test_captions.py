@@ -15,7 +15,7 @@ from helpers.command_line import run
 from helpers.datasets import write_words
 from helpers.images import encode
 from helpers.options import convert, image_writer
-from helpers.shards import write_samples
+from helpers.shards import write_mds, write_samples
 from PIL import Image
 
 import stoker
@@ -99,12 +99,15 @@ def _write(kind: str, values: list[Any], folder: Path, target: Path) -> tuple[Pa
     if kind == "txt":
         samples = [{"__key__": str(n), "png": _image(n), "txt": value} for n, value in enumerate(values)]
         return write_samples(target / "a.tar", samples), kind
+    if kind == "mds":
+        rows = [{"image": _image(n), "c": value} for n, value in enumerate(values)]
+        return write_mds(target / "mds", {"image": "png", "c": "json"}, [rows]), "c"
     images = [{"bytes": _image(n), "path": None} for n in range(len(values))]
     pq.write_table(pa.table({"image": images, "c": values}), target / "a.parquet")
     return target / "a.parquet", "c"
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "json:c", "txt", "parquet"])
+@pytest.mark.parametrize("kind", ["jsonl", "json:c", "txt", "mds", "parquet"])
 def test_a_caption_that_looks_like_a_list_is_one_caption(kind: str, folder: Path, tmp_path: Path) -> None:
     texts = ['["a", "b"]', "[sic] a cat", "plain"]
     source, column = _write(kind, texts, folder, tmp_path)
@@ -112,7 +115,7 @@ def test_a_caption_that_looks_like_a_list_is_one_caption(kind: str, folder: Path
     assert _captions(tmp_path / "out") == [[text] for text in texts]
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "json:c", "parquet"])
+@pytest.mark.parametrize("kind", ["jsonl", "json:c", "mds", "parquet"])
 def test_a_missing_caption_of_a_list_is_left_out(kind: str, folder: Path, tmp_path: Path) -> None:
     source, column = _write(kind, [["a", None, '["b"]'], [None, ""], ["c"]], folder, tmp_path)
     summary = convert(source, tmp_path / "out", tokenizer="bytes", caption_column=column)
@@ -129,7 +132,9 @@ def test_captions_that_are_no_texts_are_refused(
     kind: str, values: list[Any], folder: Path, tmp_path: Path
 ) -> None:
     source, column = _write(kind, values, folder, tmp_path)
-    with pytest.raises((ConfigError, SourceError), match=r"(?s)(c'|caption').* holds .*texts") as caught:
+    with pytest.raises(
+        (ConfigError, SourceError), match=r"(?s)(must hold texts or|column 'c' holds .*)"
+    ) as caught:
         convert(source, tmp_path / "out", tokenizer="bytes", caption_column=column)
     assert Path(str(caught.value.path)).name == source.name
 
@@ -139,7 +144,7 @@ def test_one_value_among_captions_that_is_no_text_is_refused_by_its_image(
     wrong: Any, folder: Path, tmp_path: Path
 ) -> None:
     source, column = _write("jsonl", ["a", wrong], folder, tmp_path)
-    with pytest.raises(SourceError, match="captions are texts") as caught:
+    with pytest.raises(SourceError, match="must hold texts or lists of texts, found") as caught:
         convert(source, tmp_path / "out", tokenizer="bytes", caption_column=column)
     assert caught.value.key == "1.png"
 
@@ -178,7 +183,7 @@ def test_append_tokenizes_captions_as_those_of_the_dataset(folder: Path, tmp_pat
     ("rows", "options", "message"),
     [
         ([{"path": "0.png", "label": 1}], {"caption_column": "text"}, "no captions in 'text'"),
-        ([{"path": "0.png", "text": 7}], {"caption_column": "text"}, "captions are texts"),
+        ([{"path": "0.png", "text": 7}], {"caption_column": "text"}, "must hold texts"),
         (
             [{"path": "0.png", "text": " "}],
             {"caption_column": "text", "tokenizer": "bytes"},
