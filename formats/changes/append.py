@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
-from stoker.errors import ConfigError, DatasetError, StokerError, StorageError, WriteError
+from stoker.errors import ConfigError, DatasetError, SourceError, StokerError, StorageError, WriteError
 from stoker.urls import without_credentials
 
 from ..codecs.codec import MAX_PIXELS
@@ -83,6 +84,7 @@ def append(
         DatasetError: There is no dataset in the folder, or it is at a URL or made of shards of another
             program.
         LockedError: Another process changes the dataset.
+        SourceError: The dataset has some of the images already, with the same keys and bytes, but not all.
         StokerError: As :func:`stoker.convert` and :func:`stoker.convert_text`.
     """
     with locked_dataset(dataset, resumes=True) as (folder, last):
@@ -104,6 +106,8 @@ def append(
             manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished), unfinished)
             new = Part.of(unfinished, _with_meaning(manifest, last, source))
             already = _has_all(folder, last, new)
+            if not already and last.sample_type == "image":
+                _check_new(folder, last, new, source)
             grown = last if already else _publish(Part.of(folder, last), new, f"append {_name(source)}")
         except (WriteError, StorageError):
             raise  # the same call resumes
@@ -159,6 +163,23 @@ def _has_all(folder: Path, last: Manifest, new: Part) -> bool:
     return all(
         name in index.types and index.arrow(name).take(rows).equals(added.arrow(name)) for name in names
     )
+
+
+def _check_new(folder: Path, last: Manifest, new: Part, source: Any) -> None:
+    """Raise SourceError for images that the dataset has already, with the same keys and bytes."""
+    index, added = Index.open(folder / last.index.file), Index.open(new.index)
+    rows = pc.index_in(added.arrow("key"), value_set=index.arrow("key"))
+    found, rows = np.flatnonzero(rows.is_valid()), rows.drop_null().to_numpy()
+    same = np.ones(len(rows), bool)
+    for name in ("length", "crc"):
+        same &= index.column(name)[rows] == added.column(name)[found]
+    if same.any():
+        raise SourceError(
+            f"{same.sum():,} of the {len(added):,} samples are in the dataset already, with the same key "
+            f"and bytes, such as {added.keys(found[same][:1])[0]!r}",
+            path=_name(source),
+            hint="Append a source of the new samples alone. stoker.remove leaves out those to be replaced.",
+        )
 
 
 def _publish(dataset: Part, new: Part, change: str) -> Manifest:

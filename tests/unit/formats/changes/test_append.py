@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import annotations as coco_files
+from helpers.datasets import jpeg
 from helpers.options import convert_options, text_options
 from PIL import Image
 
@@ -156,7 +157,7 @@ def test_images_without_labels_are_appended_from_a_folder(photos: Path, more: Pa
     assert "label" not in stoker.open(tmp_path / "out").columns
 
 
-def test_samples_whose_annotations_have_changed_are_appended(tmp_path: Path) -> None:
+def test_images_whose_annotations_have_changed_are_not_appended_a_second_time(tmp_path: Path) -> None:
     document = coco_files.document()
     coco_files.write_coco_images(tmp_path)
     folder = coco_files.convert(tmp_path, document).path
@@ -164,13 +165,22 @@ def test_samples_whose_annotations_have_changed_are_appended(tmp_path: Path) -> 
     document["categories"].reverse()  # other numbers of the same names
     assert stoker.append(folder, coco_files.write(tmp_path, document), **convert_options(options)).already
     document["annotations"][0]["bbox"] = [3, 3, 9, 9]
-    changed = stoker.append(folder, coco_files.write(tmp_path, document), **convert_options(options))
-    assert changed.version == 2
-    assert stoker.verify(folder, decode=True).ok
-    dataset = stoker.open(folder)
-    old, new = (dataset.annotations(np.arange(4) + first) for first in (0, 4))
-    assert old.labels.tolist() == new.labels.tolist()
-    assert (old.boxes != new.boxes).any()
+    with pytest.raises(SourceError, match="4 of the 4 samples are in the dataset already"):
+        stoker.append(folder, coco_files.write(tmp_path, document), **convert_options(options))
+    assert stoker.open(folder).manifest.dataset_version == 1
+
+
+def test_a_folder_that_has_grown_is_not_appended_with_its_old_images(photos: Path, tmp_path: Path) -> None:
+    folder, new = tmp_path / "out", photos / "cat" / "new.jpg"
+    stoker.convert(photos, folder)
+    new.write_bytes(jpeg(99))
+    with pytest.raises(SourceError, match="30 of the 31 samples are in the dataset"):
+        stoker.append(folder, photos)
+    assert stoker.open(folder).manifest.dataset_version == 1
+    new.rename(photos / "cat" / "0.jpg")  # another image of an old name is new
+    for old in [*photos.glob("*/[1-9].jpg"), photos / "dog/0.jpg", photos / "eel/0.jpg"]:
+        old.unlink()
+    assert stoker.append(folder, photos, selection=stoker.Selection(allow_missing_classes=True)).added == 1
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])

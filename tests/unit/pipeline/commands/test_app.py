@@ -155,7 +155,8 @@ def test_commands_make_and_show_versions_of_a_dataset(
     train = tmp_path / "train"
     run_main("convert", photos, train)
     assert "nothing to do: version 1" in run_main("append", train, photos)
-    (photos / "a" / "0.jpg").rename(photos / "a" / "new.jpg")
+    for file in sorted(photos.glob("*/*.jpg")):
+        file.rename(file.with_name(f"new-{file.name}"))
     output = run_main("append", train, photos)
     assert re.search(r"version 2: 12 samples, 6 added", output)
     assert "version 3: 6 samples, 6 left out" in run_main("remove", train, "--where", "shard == 1")
