@@ -23,6 +23,8 @@ from .objects import AnnotatedImages, BadObjectError, Box, turned_box
 from .source import Source, SourceFolder
 
 _IMAGES = "JPEGImages"
+_OTHER_IMAGES = "images"  # of Label Studio
+_SUFFIXES = (".jpg", ".png", ".jpeg", ".JPG", ".PNG", ".JPEG")  # for an annotation that names none
 _SUFFIX = ".xml"
 _FLAGS = ("difficult", "truncated")
 
@@ -36,17 +38,20 @@ def list_voc(source: Source) -> Listing:
             path=source.path,
             hint=f"Its files must be {ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg.",
         )
-    images, folder = AnnotatedImages(ANNOTATIONS, "object {} of its annotation"), root.child(_IMAGES)
+    images = AnnotatedImages(ANNOTATIONS, "object {} of its annotation")
+    names = [name for name in (_IMAGES, _OTHER_IMAGES) if root.child(name).exists()]
+    beside = names[0] if names else _IMAGES
+    folder = root.child(beside)
     whole = source.folder.exists()
     stems = voc_stems(root) if whole else _listed(source)
     contents = root.child(ANNOTATIONS).read(f"{stem}{_SUFFIX}" for stem in stems)
     for stem, content in zip(stems, contents, strict=True):
-        _read(images, folder, stem, content)
+        _read(images, folder, beside, stem, content)
     hint = f"{len(images.skipped):,} annotations cannot be read." if images.skipped else None
     listing = images.listing(root.root, follow_links=root.follow_links, hint=hint)
     if not whole:
         return listing
-    keys = (f"{_IMAGES}/{key}" for key in folder.images()[0].names())
+    keys = (f"{beside}/{key}" for key in folder.images()[0].names())
     others = [Skip(key, "image without an annotation") for key in keys if key not in images.number_of]
     return replace(listing, skipped=tuple(sorted([*listing.skipped, *others])))
 
@@ -61,7 +66,11 @@ def _listed(source: Source) -> list[str]:
 
 
 def _read(
-    images: AnnotatedImages, folder: SourceFolder, stem: str, content: bytes | OSError | ValueError
+    images: AnnotatedImages,
+    folder: SourceFolder,
+    beside: str,
+    stem: str,
+    content: bytes | OSError | ValueError,
 ) -> None:
     """Read the annotation of one image."""
     key = f"{ANNOTATIONS}/{stem}{_SUFFIX}"
@@ -78,8 +87,10 @@ def _read(
     name = (tree.findtext("filename") or "").strip()
     # Annotations of copied or renamed images often keep the old name.
     if not name or not folder.has(name):
-        name = f"{stem}{PurePosixPath(name).suffix or '.jpg'}"
-    path = f"{_IMAGES}/{name}"
+        suffixes = (PurePosixPath(name).suffix, *_SUFFIXES)
+        others = [f"{stem}{suffix}" for suffix in suffixes if suffix]
+        name = next(filter(folder.has, others), others[0])
+    path = f"{beside}/{name}"
     if path in images.number_of:
         images.skip(path, "listed twice", "")
         return

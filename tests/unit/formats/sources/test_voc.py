@@ -90,6 +90,18 @@ def test_boxes_that_cvat_turned_become_the_upright_boxes_around_them(root: Path)
     assert [skip.reason for skip in listing.skipped] == ["object without an area"]
 
 
+def test_images_may_lie_in_images_and_have_other_suffixes_than_their_annotations_say(root: Path) -> None:
+    (root / "JPEGImages").rename(root / "images")
+    Image.new("RGB", (40, 30)).save(root / "images" / "1.png")
+    (root / "images" / "1.jpg").unlink()
+    write(root, "2", annotation("2"))
+    for name in ("1.jpg", "1", ""):
+        write(root, "1", annotation(name, thing("ant", (2, 3, 10, 20))))
+        listing = list_voc(Source(root))
+        assert list(listing.names()) == ["images/0.jpg", "images/1.png", "images/2.jpg"]
+        assert listing.skipped == ()
+
+
 def test_objects_stay_with_their_images(root: Path, tmp_path: Path) -> None:
     (root / "JPEGImages" / "0.jpg").unlink()
     (root / "Annotations" / "2.xml").unlink()
