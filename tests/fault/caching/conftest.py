@@ -19,7 +19,14 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """156 small photographs in four shards, about 600 kB."""
     folder = tmp_path_factory.mktemp("source") / "dataset"
     photos = Path(__file__).parents[3] / "examples" / "photos"
-    stoker.convert(photos, folder, resize="shorter=64", seed=0, storage=stoker.ImageStorage(shards=4))
+    stoker.convert(
+        photos,
+        folder,
+        resize="shorter=64",
+        seed=0,
+        source_options=stoker.SourceOptions(class_depth=1),
+        storage=stoker.ImageStorage(shards=4),
+    )
     return folder
 
 

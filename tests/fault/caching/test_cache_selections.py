@@ -26,7 +26,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sources")
     for name, seed in (("a", 0), ("b", 1)):
         stoker.convert(
-            PHOTOS, folder / name, resize="shorter=64", seed=seed, storage=stoker.ImageStorage(shards=3)
+            PHOTOS,
+            folder / name,
+            resize="shorter=64",
+            seed=seed,
+            source_options=stoker.SourceOptions(class_depth=1),
+            storage=stoker.ImageStorage(shards=3),
         )
     return folder
 

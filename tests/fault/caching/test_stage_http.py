@@ -34,7 +34,14 @@ def source(tmp_path_factory: pytest.TempPathFactory, photographs: list[Path]) ->
     """Small photographs in five shards."""
     photos = Path(os.path.commonpath([str(file) for file in photographs]))
     folder = tmp_path_factory.mktemp("source") / "dataset"
-    stoker.convert(photos, folder, resize="shorter=64", seed=0, storage=stoker.ImageStorage(shards=5))
+    stoker.convert(
+        photos,
+        folder,
+        resize="shorter=64",
+        seed=0,
+        source_options=stoker.SourceOptions(class_depth=1),
+        storage=stoker.ImageStorage(shards=5),
+    )
     return folder
 
 
@@ -157,7 +164,9 @@ def test_a_staged_dataset_is_not_fetched_again(tmp_path: Path, here: Path, serve
     assert stage(server.url, here).fetched == 0
     other = tmp_path / "other"
     stoker.convert(
-        Path(__file__).parents[3] / "examples" / "photos", other, storage=stoker.ImageStorage(shards=2)
+        Path(__file__).parents[3] / "examples" / "photos" / "val",
+        other,
+        storage=stoker.ImageStorage(shards=2),
     )
     with pytest.raises(DatasetError, match="another dataset in the folder"):
         stage(other, here)
