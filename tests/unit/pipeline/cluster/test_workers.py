@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +35,7 @@ from stoker.augment import (
 from stoker.errors import ConfigError, MissingDependencyError, SampleError
 from stoker.pipeline.adapters.numpy import Adapter
 from stoker.pipeline.cluster import workers as workers_module
+from stoker.pipeline.cluster.batch_maker import BatchMaker
 from stoker.pipeline.images import image_pipeline as images_module
 
 Make = Callable[..., Any]
@@ -291,9 +293,10 @@ def test_a_machine_with_another_release_is_refused_by_name(
     load: Make, use_ray: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     use_ray(a0=1)
+    start = BatchMaker.start
+    # The stand-in's machines run in this process, so they have its release; they start with the loader.
+    monkeypatch.setattr(BatchMaker, "start", lambda maker: replace(start(maker), version="0.0"))
     shared = load(workers=ONLY_WORKERS)
-    # The stand-in's machines run in this process, so they have its release.
-    monkeypatch.setattr("stoker.pipeline.cluster.batch_maker.__version__", "0.0")
     assert len(list(shared)) == 4
     assert makers_of(shared) == {"local"}
     assert (
