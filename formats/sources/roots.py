@@ -20,7 +20,6 @@ from stoker.errors import SourceError
 from stoker.urls import is_url
 
 from ..containers.shard_names import is_pattern
-from ..files import open_regular, read_at
 from ..splits import Door, call, group_by_split, join
 from . import detection
 from .image_files import has_image_suffix
@@ -149,14 +148,6 @@ class _Tree:
             return True
         is_whole = is_url(self.root) or sum(map(len, self.at(path))) < _MOST
         return not is_whole and Path(self.root, path, name).is_file()
-
-    def head(self, path: str) -> bytes:
-        """The start of a file; empty where it cannot be read."""
-        if is_url(self.root):
-            return (self.source.folder.find(path) or b"")[:_HEAD]
-        with suppress(OSError, ValueError), open_regular(f"{self.root}/{path}") as (descriptor, _):
-            return read_at(descriptor, 0, _HEAD)
-        return b""
 
     def walk(self, path: str = "", depth: int = 3) -> Iterator[str]:
         """The folder and those in it, to a depth, :data:`_SAMPLED` of each."""
@@ -320,7 +311,7 @@ def _apart(tree: _Tree, path: str) -> tuple[str, str] | None:
 def _kind_of_some(tree: _Tree, files: list[str]) -> tuple[str, str]:
     """The format that one of some files shows, and that file; empty ones are of images without objects."""
     for file in files:
-        if kind := _kind(file, tree.head(file)):
+        if kind := _kind(file, tree.source.folder.head(file, _HEAD)):
             return kind, file
     return _TEXTS if files[0].lower().endswith(".txt") else _UNKNOWN, files[0]
 
@@ -333,7 +324,7 @@ def _of_tools(tree: _Tree, path: str) -> tuple[str, str] | None:
     files = [one for one in files if one.lower().endswith((".xml", ".json", ".csv"))]
     for file in files[:_SAMPLED]:
         inside = _inside(path, file)
-        if kind := _kind(inside, tree.head(inside)):
+        if kind := _kind(inside, tree.source.folder.head(inside, _HEAD)):
             return kind, inside
     return None
 

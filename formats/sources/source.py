@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -117,6 +118,12 @@ class SourceFolder:
     def find(self, name: str) -> bytes | None:
         return self._read(name) if self.has(name) else None
 
+    def head(self, name: str, most: int) -> bytes:
+        """The first bytes of a file, however large it is; empty where it cannot be read."""
+        with suppress(OSError, ValueError), open_regular(f"{self.root}/{name}") as (descriptor, _):
+            return read_at(descriptor, 0, most)
+        return b""
+
     def lines(self, name: str) -> list[str] | None:
         """Lines of a file of names, in UTF-8; None where there is none."""
         try:
@@ -176,6 +183,9 @@ class _StoredFolder(SourceFolder):
 
     def find(self, name: str) -> bytes | None:
         return self._store.read_if_there(name)
+
+    def head(self, name: str, most: int) -> bytes:
+        return self._store.read_if_there(name, most) or b""
 
     def _fetch(self, name: str) -> bytes | OSError | ValueError:
         if (file := self._files.get(name)) is None:

@@ -17,6 +17,7 @@ from stoker.errors import ConfigError, SourceError
 from stoker.formats.containers.shard_names import expand
 from stoker.formats.in_place.images import index_images
 from stoker.formats.in_place.shards import index
+from stoker.formats.remote.store import Store
 from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source
@@ -226,3 +227,22 @@ def test_a_folder_of_splits_at_a_url_is_refused(tree: Tree, make_jpeg: Callable[
         fsspec.filesystem("memory").pipe(f"/birds/{split}/owl/1.jpg", make_jpeg(1))
     with pytest.raises(SourceError, match="the folder holds the splits train and val"):
         find_format(Source("memory://birds"))
+
+
+def test_annotations_at_a_url_are_known_by_their_start(
+    make_jpeg: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, sizes = pytest.importorskip("fsspec").filesystem("memory"), []
+    memory.pipe("/lakes/1.jpg", make_jpeg(1))
+    memory.pipe("/lakes/1.json", b'{"shapes": [], "imagePath": "1.jpg", "rest": "' + b"x" * 100_000 + b'"}')
+    read = Store.read_if_there
+
+    def counted(store: Store, *arguments: Any) -> bytes | None:
+        content = read(store, *arguments)
+        sizes.append(len(content or b""))
+        return content
+
+    monkeypatch.setattr(Store, "read_if_there", counted)
+    with pytest.raises(SourceError, match=r"the folder holds annotations of labelme, such as 1\.json"):
+        find_format(Source("memory://lakes"))
+    assert max(sizes) < 5_000
