@@ -101,7 +101,7 @@ class MixUp(BatchTransform):
 
     The partner is the sample before, as in torchvision; the partner of the first sample is the last one.
     :class:`DetectionMixUp` blends images with boxes instead: its partner comes from the whole epoch, the
-    engine blends the two, and the objects of both stay. Arguments are those of :class:`BatchTransform`.
+    engine blends the two, and the objects of both stay. It takes the arguments of :class:`BatchTransform`.
     """
 
     columns: ClassVar[frozenset[str]] = frozenset({"label"})
@@ -120,7 +120,7 @@ class CutMix(BatchTransform):
 
     The box has the image's aspect ratio. Its area, as a share of the image's and before the box is cut at the
     border, follows Beta(alpha, alpha); its centre is uniform. The label's share is the share of pixels.
-    Arguments are those of :class:`BatchTransform`.
+    It takes the arguments of :class:`BatchTransform`.
     """
 
     columns: ClassVar[frozenset[str]] = frozenset({"label", "segmentation"})

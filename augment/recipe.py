@@ -69,8 +69,8 @@ def model_arguments(name_or_path: str | Path) -> dict[str, Any]:
     """Load the arguments that the model of a recipe needs with it, by name; empty where it needs none.
 
     For torchvision's detection models they are ``min_size`` and ``max_size``: by default these models
-    resize images once more, so that boxes of 137 pixels become 82. Arguments and errors are those of
-    :func:`load_recipe`.
+    resize images once more, so that boxes of 137 pixels become 82. It takes the arguments of
+    :func:`load_recipe` and raises its errors.
     """
     return dict(_load(name_or_path, "transforms")[1].get("model", {}))
 
@@ -94,7 +94,7 @@ def _load(name_or_path: str | Path, contents: Contents) -> tuple[Any, dict[str, 
         path = _READY[contents] / f"{name}.json"
     elif not path.is_file():
         raise ConfigError(
-            f"there is no recipe {name!r}, neither a file nor a name", hint=_suggest(name, names)
+            f"recipe {name!r} is neither a file nor the name of a recipe", hint=_suggest(name, names)
         )
     try:
         recipe = json.loads(path.read_text("utf-8"))

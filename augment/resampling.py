@@ -117,7 +117,7 @@ def _cubic(distance: Float) -> Float:
 
 
 def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> Pixels:
-    """As :func:`resample`, but each pixel is that of ``source`` into which its centre falls."""
+    """As :func:`resample`, but each pixel takes the pixel of ``source`` that its centre falls into."""
     rows, columns = held_pixels(matrix, size, (source.shape[0], source.shape[1]))
     return np.where((rows >= 0)[..., None], source[rows, columns], np.array(fill, source.dtype))
 

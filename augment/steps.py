@@ -62,7 +62,7 @@ _Change = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class PerSample:
-    """Base of dataclasses whose arrays have a row for each sample, but those of the fields ``shared``."""
+    """Base of dataclasses whose arrays have a row for each sample; the fields ``shared`` hold for all."""
 
     shared: ClassVar[frozenset[str]] = frozenset()
 
@@ -425,7 +425,7 @@ class Displace(Step):
     """The image, displaced by the field of :func:`stoker.augment.noise.displacement`.
 
     Values between pixels are bilinear and rounded half up, or with ``nearest`` the values of the pixel that
-    the coordinates fall into. Outside of the image is ``fill``, RGB. ``keys``, (N,) uint64, are those of the
+    the coordinates fall into. Outside of the image is ``fill``, RGB. ``keys``, (N,) uint64, draw the
     fields, ``alpha`` is their strength, and ``sigma`` the standard deviation of the Gaussian in pixels, from
     0, both along x and y.
     """

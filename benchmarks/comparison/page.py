@@ -57,7 +57,7 @@ class Table:
 def make_table(
     title: str, columns: Sequence[ColumnSpec], loaders: Sequence[Mapping[str, Any]], *, ratio: str = ""
 ) -> Table:
-    """Return a table; ``ratio`` titles a column with Stoker's first value over that of each loader."""
+    """Return a table; ``ratio`` titles a column of Stoker's first value over each loader's."""
     measured = [one for one in loaders if not one["missing"]]
     rows = [
         Row(

@@ -112,7 +112,7 @@ def test_bench_and_preview_take_recipes_for_objects(run_main: RunMain, photos: P
     assert "has a size of its own" in run_main("bench", target, "--size", "5", status=1), (
         "coco-hflip by default"
     )
-    assert "no recipe 'yolox'" in run_main("bench", target, "--transforms", "yolox", status=1)
+    assert "recipe 'yolox' is neither a file" in run_main("bench", target, "--transforms", "yolox", status=1)
     rules = ("--min-visible", "0.9", "--min-size", "2", "--draws", "1", "--cell", "48")
     assert "6 images" in run_main("preview", target, "--transforms", "coco-ssd", "--out", sheet, *rules)
 
