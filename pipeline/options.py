@@ -384,9 +384,9 @@ class DaliOptions:
             decodes a region (https://github.com/NVIDIA/nvImageCodec/issues/55).
         hw_decoder_load: Share of a batch, 0 to 1, that the JPEG engines of a GPU decode; CUDA decodes the
             rest, and what the engines refuse. The two differ by rounding. With 0 or 1 the pixels of an image
-            depend on the image alone. Any other share takes the first ``round(share * N)`` images of a batch
-            of N, so that the rounding of an image depends on its index in the batch. DALI's own default is
-            0.65.
+            depend on the image alone. Any other share takes ``round(share * N)`` images of a batch of N, by
+            their chroma subsampling and area, so that the rounding of an image depends on the others of its
+            batch. DALI's own default is 0.65.
 
     Raises:
         ConfigError: The share is not a number between 0 and 1.

@@ -1,7 +1,8 @@
 """The DALI engine: one pipeline for CPU and GPU, whose inputs are the samples' bytes and drawn parameters.
 
 DALI neither reads, nor shuffles, nor draws random numbers. The engine checks every sample before DALI sees it
-(checksum, header, size): a decode error costs DALI the whole batch, and it may miss a damaged payload.
+(checksum, header, size, entropy-coded data): a decode error costs DALI the whole batch, and it makes an image
+of most damaged payloads.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from stoker.formats.dataset.index import Samples
 
 from ..base import EngineSettings, Result, Work, open_shards, to_bfloat16
 from .failures import engine_error, is_sticky, recover
-from .inputs import DaliBatch, Payloads, PipelineSpec, read_payloads, united_crops
+from .inputs import DaliBatch, DamageScan, Payloads, PipelineSpec, read_payloads, united_crops
 from .pipeline import define_pipeline
 from .steps import STEPS
 
@@ -52,6 +53,7 @@ class DaliEngine:
         self.max_in_flight = settings.depth
         self._settings = settings
         self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
+        self._scan = DamageScan(self._shards, settings)
         self._specs: dict[tuple[int, PipelineSpec], PipelineSpec] = {}  # the one in use, by family
         # By image column and specification. The pipeline that was used last stands last.
         self._pipelines: dict[tuple[int, PipelineSpec], BuiltPipeline] = {}
@@ -66,6 +68,7 @@ class DaliEngine:
         crops = np.concatenate([params.crop for params in work.columns])
         crops = united_crops(crops, work.views(crops))
         payloads = read_payloads(self._shards, work.samples, self._settings, crops)
+        self._scan.reject_damaged(work, payloads)
         batches = [self._batch(work, column, payloads) for column in range(len(work.columns))]
         try:
             started = [(batch, self._start(batch)) for batch in batches]
@@ -98,6 +101,7 @@ class DaliEngine:
         self._works.clear()
         self._in_flight.clear()
         self._pipelines.clear()
+        self._scan.close()
         self._shards.close()
 
     def _prepare(self, typical: Work) -> None:

@@ -16,9 +16,10 @@ from stoker import _native
 from stoker.augment.params import ImageParams
 from stoker.augment.resampling import Interpolation
 from stoker.formats.codecs.codec import engine_decodes
-from stoker.formats.dataset.index import Samples
+from stoker.formats.dataset.index import NO_CHECKSUM, Samples
 
-from ..base import EngineSettings, PayloadError, Status, decode, pack
+from ..base import EngineSettings, PayloadError, Status, Work, decode, pack
+from ..native import pack_images
 from .steps import StepSignature, inputs_of, signatures_of
 
 
@@ -192,6 +193,86 @@ def read_payloads(
         except PayloadError as error:
             payloads.reject(i, error.status, str(error))
     return payloads
+
+
+class DamageScan:
+    """Finds the JPEGs that the native engine calls damaged. DALI makes images of most of them."""
+
+    def __init__(self, shards: _native.Shards, settings: EngineSettings) -> None:
+        self._shards = shards
+        self._settings = settings
+        self._pool = _native.Pool(settings.num_threads)
+        self._intact = np.zeros(0, np.bool_)  # by row of the index: found whole, and guarded by a checksum
+
+    def reject_damaged(self, work: Work, payloads: Payloads) -> None:
+        """Reject the JPEGs whose images in this batch the native engine would not make."""
+        samples = work.samples
+        suspect = engine_decodes("dali", samples.codec)
+        suspect[list(payloads.bad)] = False
+        # A scan of whole images is needed once. Restart markers are there to read parts of an image alone.
+        if samples.bands is None:
+            suspect[suspect] = self._is_damaged(samples.take(np.flatnonzero(suspect)))
+        if suspect.any():
+            status, job = self._decode(samples, work.columns)
+            for i in np.flatnonzero(suspect & (status != Status.OK)).tolist():
+                payloads.reject(i, Status(int(status[i])), job.reason(i))
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _is_damaged(self, samples: Samples) -> npt.NDArray[np.bool_]:
+        """Whether each JPEG is damaged anywhere; those that were intact before are not read again."""
+        self._intact.resize(max(len(self._intact), 1 + int(samples.row.max(initial=-1))), refcheck=False)
+        damaged = ~self._intact[samples.row]
+        if damaged.any():
+            read = samples.take(np.flatnonzero(damaged))
+            damaged[damaged] = bad = self._decode(read, [_thumbnails(read)])[0] != Status.OK
+            listed = [self._shards.has_checksums(shard) for shard in read.shard.tolist()]
+            self._intact[read.row[~bad & (read.crc != NO_CHECKSUM) & listed & self._settings.verify]] = True
+        return damaged
+
+    def _decode(
+        self, samples: Samples, columns: Sequence[ImageParams]
+    ) -> tuple[npt.NDArray[np.uint8], _native.Job]:
+        """The status of each sample, (N,) uint8, after the decoding of what the images show of it."""
+        status = np.empty(len(samples), np.uint8)
+        first, *others = (
+            pack_images(
+                replace(params, steps=None, erase=None),
+                np.empty((len(params), *params.size, 3), np.uint8),  # nothing is written into it
+                1,
+                exact=False,
+            )
+            for params in columns
+        )
+        job = self._pool.submit(
+            self._shards,
+            pack(_native.SAMPLE_COLUMNS, samples),
+            status=status,
+            max_pixels=self._settings.max_pixels,
+            verify=self._settings.verify,
+            decode_only=True,
+            others=[_native.ImageArray(**options) for options in others],
+            **first,
+        )
+        job.wait()
+        return status, job
+
+
+def _thumbnails(samples: Samples) -> ImageParams:
+    """Parameters of images of one pixel, for which large JPEGs are decoded at an eighth of their size."""
+    n = len(samples)
+    crop = np.zeros((n, 4), np.int32)
+    crop[:, 2], crop[:, 3] = samples.height, samples.width
+    return ImageParams(
+        size=(1, 1),
+        crop=crop,
+        region=crop.astype(np.float64),
+        dest=np.tile(np.array((0, 0, 1, 1), np.int32), (n, 1)),
+        flip=np.zeros((n, 2), np.bool_),
+        color=np.tile(np.eye(3, 4, dtype=np.float32), (n, 1, 1)),
+        fill=np.zeros(3, np.uint8),
+    )
 
 
 def _ppm(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

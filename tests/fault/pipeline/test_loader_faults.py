@@ -75,6 +75,12 @@ def without_tables(payload: bytes) -> bytes:
     return payload[:at] + payload[at + 2 + length :]
 
 
+def bad_codes(payload: bytes) -> bytes:
+    """A JPEG whose header and end are right, without a Huffman code after them; DALI makes an image of it."""
+    start = payload.index(b"\xff\xda") + 14
+    return payload[:start] + b"\xfe" * (len(payload) - start - 2) + payload[-2:]
+
+
 FAULTS = {
     "a flipped bit": Fault(CorruptRecordError, on_disk=300),
     "a flipped bit at the start": Fault(CorruptRecordError, on_disk=0),
@@ -91,6 +97,8 @@ FAULTS = {
     "cut in half": Fault(DecodeError, lambda payload: payload[: len(payload) // 2]),
     "without its last bytes": Fault(DecodeError, lambda payload: payload[:-10]),
     "bad Huffman tables": Fault(DecodeError, bad_tables),
+    "bad Huffman codes": Fault(DecodeError, bad_codes),
+    "missing data": Fault(DecodeError, lambda payload: payload[: len(payload) // 2] + b"\xff\xd9"),
     "no quantisation tables": Fault(DecodeError, without_tables),
     "half a PNG": Fault(DecodeError, lambda p: png(p)[:500], {"codec": Codec.PNG}),
     "a JPEG bomb": Fault(ImageTooLargeError, jpeg_bomb),

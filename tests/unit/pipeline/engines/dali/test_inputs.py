@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,16 @@ import numpy as np
 import pytest
 from helpers.images import encode, noise
 from helpers.loaders import settings_of
+from helpers.payloads import run_once
 
+from stoker import _native
+from stoker.augment import RandomCrop, compile_image
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.index import NO_CHECKSUM
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import Status, open_shards
-from stoker.pipeline.engines.dali.inputs import BLACK_PIXEL, Payloads, read_payloads
+from stoker.pipeline.engines.base import ImageFormat, Status, Work, open_shards
+from stoker.pipeline.engines.dali.inputs import BLACK_PIXEL, DamageScan, Payloads, read_payloads
+from stoker.pipeline.engines.native import NativeEngine
 
 MAX_PIXELS = 10_000
 Read = Callable[..., Payloads]
@@ -87,6 +93,59 @@ def test_a_damaged_payload_has_a_status_a_reason_and_a_black_pixel(
 
 def test_a_wrong_checksum_is_found_only_with_verify(read: Read) -> None:
     assert read(JPEG, crc=np.uint32(1), verify=False).status().tolist() == [Status.OK]
+
+
+@pytest.mark.parametrize(("device", "bands"), [("cpu", False), ("cuda:0", False), ("cuda:0", True)])
+def test_the_scan_rejects_what_the_native_engine_rejects(
+    pack_images: Callable[..., Path], device: str, bands: bool
+) -> None:
+    """Of damage at several positions, for crops above and below it, before DALI sees it on any device."""
+    whole = _native.mark_restarts(encode(noise(0, 160, 200)))[0] or b""
+    damaged = [
+        whole[:at] + bytes(32) + whole[at + 32 :] for at in range(len(whole) // 4, len(whole) - 40, 2000)
+    ]
+    data = [encoded(160, 200, "PNG"), encoded(160, 200, progressive=True), whole, *damaged]
+    dataset = open_dataset(pack_images(data))
+    samples = dataset.samples(np.arange(len(data)))
+    if bands:
+        of_jpegs = np.stack([_native.make_bands(one) for one in data[2:]])
+        samples = replace(samples, bands=np.pad(of_jpegs, ((2, 0), (0, 0))))
+    settings = settings_of(dataset, ImageFormat("uint8", "NHWC"), max_pixels=10**6, device=device)
+    plan, rejected = compile_image([RandomCrop(16)], "uint8"), set()
+    with closing(open_shards(settings.files, settings.sizes)) as shards:
+        scan = DamageScan(shards, settings)
+        for epoch in range(8):
+            work = Work(samples, plan.draw(samples.height, samples.width, samples.row, 0, epoch))
+            payloads = read_payloads(shards, samples, settings, work.params.crop)
+            scan.reject_damaged(work, payloads)
+            expected = run_once(NativeEngine(settings), work).status
+            assert payloads.status().tolist() == expected.tolist()
+            rejected.update((epoch, i) for i in np.flatnonzero(expected).tolist())
+    assert 0 < len(rejected) < 8 * len(damaged)
+    assert min(i for _, i in rejected) > 2
+
+
+@pytest.mark.parametrize(("verify", "read_again"), [(True, [1]), (False, [0, 1])])
+def test_an_intact_jpeg_is_scanned_once_if_a_checksum_guards_it(
+    pack_images: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, verify: bool, read_again: list[int]
+) -> None:
+    crc = np.array((_native.crc32c(JPEG), NO_CHECKSUM), np.uint32)
+    dataset = open_dataset(pack_images([JPEG, JPEG], crc=crc))
+    samples, settings = dataset.samples([0, 1]), settings_of(dataset, verify=verify)
+    work = Work(
+        samples, compile_image([RandomCrop(16)]).draw(samples.height, samples.width, samples.row, 0, 0)
+    )
+    scanned, decode = [], DamageScan._decode
+    monkeypatch.setattr(
+        DamageScan,
+        "_decode",
+        lambda scan, of, *rest: scanned.append(of.row.tolist()) or decode(scan, of, *rest),
+    )
+    with closing(open_shards(settings.files, settings.sizes)) as shards:
+        scan = DamageScan(shards, settings)
+        for _ in range(2):
+            scan.reject_damaged(work, read_payloads(shards, samples, settings))
+    assert scanned == [[0, 1], read_again]
 
 
 def test_capsules_share_the_memory_of_payloads_and_outlive_their_reader(
