@@ -164,8 +164,8 @@ def fit_objects(
     # ``source`` is the image's height and width there, in pixels; ``relative`` coordinates are shares of
     # these.
     #
-    # Boxes are clipped at the edges of the image. Where a crop is stored, boxes are clipped at its edges,
-    # too, areas shrink with them, and keypoints outside become unlabelled; polygons keep the vertices
+    # Boxes are clipped at the edges of the image; a negative area is that of the box, as the source states
+    # none, and shrinks with it. Where a crop is stored, boxes are clipped at its edges, too, areas shrink with them, and keypoints outside become unlabelled; polygons keep the vertices
     # outside.
     if relative:
         unit = ResizeGeometry((0, 0, 1, 1), (0, 0, *source), source)
@@ -173,6 +173,8 @@ def fit_objects(
         objects = replace(resize_objects(replace(objects, runs=None), unit, source), runs=runs)
     before = objects.boxes
     objects, share = clip_objects(objects, source)
+    area = np.where(objects.area < 0, -objects.area * share, objects.area).astype(np.float32)
+    objects = replace(objects, area=area)
     dropped = [
         Dropped(i, "object outside its image", f"box {_box(before[i])} in {source[1]} x {source[0]}", True)
         for i in np.flatnonzero(share <= 0).tolist()

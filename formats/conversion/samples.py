@@ -272,6 +272,10 @@ def _make_objects(
                 raise ConfigError(
                     f"{argument} has the shape {columns[name].shape} for {number} boxes", key=key
                 )
+    if not (columns["area"] >= 0).all():
+        raise ConfigError("area must be numbers from 0, in pixels", key=key)
+    if "area" not in arguments:
+        columns["area"] *= -1  # so that it shrinks with the box, see fit_objects
     if "masks" in arguments and len(arguments["masks"]) != number:
         raise ConfigError(f"masks has {len(arguments['masks'])} masks for {number} boxes", key=key)
     masks = [_mask(mask, index, key) for index, mask in enumerate(arguments.get("masks", ()))]

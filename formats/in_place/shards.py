@@ -358,16 +358,16 @@ class _Rows:
             table.extra[name] = array("B", bytes(len(table)))
         for i, (box, label) in enumerate(zip(objects.boxes, objects.labels, strict=True)):
             try:
-                clipped = _clipped(box, height, width)
+                left, top, right, bottom = _clipped(box, height, width)
             except BadObjectError as error:
                 yield str(error.args[0])
                 continue
             table.add(
                 self._count,
-                clipped,
+                (left, top, right, bottom),
                 label,
                 i,
-                area=None if objects.area is None else objects.area[i],
+                area=objects.area[i] if objects.area else (right - left) * (bottom - top),
                 crowd=bool(objects.crowd[i]),
                 extra={name: objects.flags[name][i] if name in objects.flags else 0 for name in table.extra},
             )

@@ -113,12 +113,12 @@ class ObjectTable:
         runs: npt.NDArray[np.uint32] | None = None,
         extra: Mapping[str, int] | None = None,
     ) -> None:
-        """Add an object; its area is the box's by default."""
+        """Add an object; without an area it gets minus that of its box, see ``fit_objects``."""
         self.image.append(image)
         self.box.extend(box)
         self.label.append(label)
         self.id.append(id)
-        self.area.append((box[2] - box[0]) * (box[3] - box[1]) if area is None else area)
+        self.area.append((box[0] - box[2]) * (box[3] - box[1]) if area is None else area)
         self.crowd.append(crowd)
         self.keypoint_values.extend(keypoints)
         self.keypoint_sizes.append(len(keypoints))

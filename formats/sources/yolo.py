@@ -14,7 +14,7 @@ folder of the file; Roboflow writes ``../train/images`` for ``train/images``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -193,6 +193,9 @@ def _annotated(
                 )
             _LOG.warning("yolo labels", f"{message}: its images have no objects")
         first += count
+    if reader.equal:
+        message = "{:,} lines are equal to another of their file, and become one object with it"
+        _LOG.warning("yolo labels", message.format(reader.equal))
     expected = set(label_names)
     strays = (printable_name(name) for name in there if name not in expected)
     skipped += [Skip(name, "labels without an image") for name in strays]
@@ -216,6 +219,7 @@ class _Reader:
         self._skipped = skipped
         self.table = ObjectTable(keypoints=names.keypoints)
         self.highest = -1  # label
+        self.equal = 0  # Number of lines that are equal to one before them
 
     def read(self, number: int, key: str, name: str, content: bytes | OSError | ValueError) -> bool:
         """Read the labels of one image; return whether there is a file of them."""
@@ -228,21 +232,23 @@ class _Reader:
         except (OSError, ValueError) as error:
             self._skipped.append(Skip(key, "labels that cannot be read", f"{name}: {error}"))
             return True
+        seen: set[tuple[float, ...]] = set()
         for index, line in enumerate(text.splitlines()):
             if not line.strip():
                 continue
             try:
-                self._object(number, index, line)
+                values = _numbers(line)
+                if values in seen:  # as Ultralytics (data/utils.py, verify_image_label)
+                    self.equal += 1
+                else:
+                    seen.add(values)
+                    self._object(number, index, *values)
             except BadObjectError as error:
                 reason, detail = error.args
                 self._skipped.append(Skip(key, reason, f"line {index + 1} of {name}: {detail}"))
         return True
 
-    def _object(self, image: int, index: int, line: str) -> None:
-        try:
-            label, *values = [float(word) for word in line.split()]
-        except ValueError as error:
-            raise BadObjectError("line that is no object", str(error)) from error
+    def _object(self, image: int, index: int, label: float, *values: float) -> None:
         if not (label.is_integer() and 0 <= label < (len(self._names.classes) or _MOST_CLASSES)):
             raise BadObjectError("object of an unknown category", f"{label:g}")
         self.highest = max(self.highest, int(label))
@@ -265,7 +271,7 @@ class _Reader:
         else:
             raise BadObjectError("line that is no object", f"{1 + len(values)} numbers")
 
-    def _keypoints(self, values: list[float]) -> list[float]:
+    def _keypoints(self, values: Sequence[float]) -> Sequence[float]:
         """x, y and visibility of each keypoint; without visibilities, a point at (0, 0) is not labelled."""
         if self._names.numbers == 3 * self._names.keypoints:
             check_shares([value for at, value in enumerate(values) if at % 3 < 2])
@@ -277,7 +283,14 @@ class _Reader:
         return [number for x, y in points for number in (x, y, 2.0 if x or y else 0.0)]
 
 
-def _area(xs: list[float], ys: list[float]) -> float:
+def _numbers(line: str) -> tuple[float, ...]:
+    try:
+        return tuple(map(float, line.split()))
+    except ValueError as error:
+        raise BadObjectError("line that is no object", str(error)) from error
+
+
+def _area(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Area of a polygon, by the shoelace formula."""
     return abs(sum(x * (ys[i - 1] - ys[(i + 1) % len(ys)]) for i, x in enumerate(xs))) / 2
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 from fractions import Fraction
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,16 @@ def test_coordinates_as_shares_of_the_image_become_pixels() -> None:
     assert after.polygons[0][0].tolist() == [[30, 10], [60, 10], [60, 20]]
     after, _ = fit_objects(before, (20, 60), resized, relative=True)
     assert after.boxes.tolist() == [[7.5, 20, 22.5, 40]]
+
+
+@pytest.mark.parametrize(("stated", "expected"), [(-150, 100), (7, 7)])
+def test_an_area_that_the_source_does_not_state_is_that_of_the_clipped_box(
+    stated: float, expected: float
+) -> None:
+    before = replace(make_objects([[-5, 0, 10, 10]]), area=np.array([stated], np.float32))
+    whole, half = (resize_geometry(mode, 10, 30, (20, 60)) for mode in ("none", "squash"))
+    assert fit_objects(before, (20, 60), whole, relative=False)[0].area.tolist() == [expected]
+    assert fit_objects(before, (20, 60), half, relative=False)[0].area.tolist() == [expected / 4]
 
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")

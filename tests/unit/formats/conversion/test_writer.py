@@ -142,7 +142,7 @@ def test_objects_and_masks_are_resized_with_their_image(tmp_path: Path) -> None:
     ) as writer:
         writer.write(
             noise(0, 20, 40),
-            boxes=[[10, 4, 10, 4], [0, 0, 4, 8]],
+            boxes=[[10, 4, 10, 4], [-2, 0, 6, 8]],
             box_labels=["dog", 0],
             keypoints=[[[12, 6, 2]], [[0, 0, 0]]],
             masks=[mask, [[0, 0, 4, 0, 4, 8]]],
@@ -220,6 +220,7 @@ MASKED, POSED = {**OBJECT, "masks": [np.eye(6, 8)]}, {**OBJECT, "keypoints": np.
         (OBJECT, {**OBJECT, "boxes": [[3, 0, 1, 1]]}, "box 0 has no area"),
         (OBJECT, {**OBJECT, "boxes": [0, 0]}, r"boxes has the shape \(2,\), and boxes have"),
         (OBJECT, {**OBJECT, "area": [1, 2]}, r"area has the shape \(2,\) for 1 boxes"),
+        (OBJECT, {**OBJECT, "area": [float("nan")]}, "area must be numbers from 0"),
         (OBJECT, {**OBJECT, "crowd": ["x", 1]}, "crowd has the shape"),
         ({}, {"masks": []}, "the sample has 'masks'"),
         (MASKED, {**MASKED, "masks": []}, "masks has 0 masks for 1 boxes"),

@@ -157,6 +157,18 @@ def test_objects_without_an_outline_among_others_are_counted_and_ignored(
         ]
 
 
+def test_lines_beyond_the_edge_have_the_area_inside_and_equal_lines_are_one_object(
+    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    outline = "0 0 0 0.5 0 0.5 0.5"
+    lines = ["1 0.9 0.5 0.4 0.5", outline, "1 0.9 0.5 0.40 0.5", "0 0.9 0.5 0.4 0.5", outline]
+    (root / "labels" / "train" / "a.txt").write_text("\n".join(lines))
+    found = convert(root, tmp_path / "out", strict=True).annotations([0])
+    np.testing.assert_allclose(found.area, [24 * 20, 400, 24 * 20], rtol=1e-6)
+    assert (found.labels.tolist(), found.id.tolist()) == ([1, 0, 0], [0, 1, 3])
+    assert "2 lines are equal to another of their file, and become one object with it" in caplog.text
+
+
 def test_a_text_file_names_the_classes_or_numbers_are_their_names(root: Path, tmp_path: Path) -> None:
     (root / "data.yaml").unlink()
     (root / "labels" / "train" / "b.txt").write_text("2147483647 0.5 0.5 0.5 0.5\n")
