@@ -165,8 +165,8 @@ def fit_objects(
     # these.
     #
     # Boxes are clipped at the edges of the image; a negative area is that of the box, as the source states
-    # none, and shrinks with it. Where a crop is stored, boxes are clipped at its edges, too, areas shrink with them, and keypoints outside become unlabelled; polygons keep the vertices
-    # outside.
+    # none, and shrinks with it. Where a crop is stored, boxes are clipped at its edges, too, areas shrink
+    # with them, and keypoints outside become unlabelled; polygons keep the vertices outside.
     if relative:
         unit = ResizeGeometry((0, 0, 1, 1), (0, 0, *source), source)
         runs = objects.runs  # these are of pixels

@@ -54,7 +54,7 @@ def list_coco(source: Source) -> Listing:
     """List the images of a COCO JSON with their objects; the images lie beside it by default."""
     root = resolve(source.options.images or source.folder_of_file)
     with local_copies([source.path]) as (file,):
-        reader = _Reader(file, root)
+        reader = _Reader(file, root, crowds_as_objects=source.options.crowds_as_objects)
         reader.read()
         names = reader.images.names
         named, skipped = find_files(root, names, follow_links=source.options.follow_links)
@@ -67,8 +67,9 @@ def list_coco(source: Source) -> Listing:
 class _Reader:
     """Collects the contents of a file. An image has the number that its id got when it was first seen."""
 
-    def __init__(self, file: Path, root: str) -> None:
+    def __init__(self, file: Path, root: str, *, crowds_as_objects: bool) -> None:
         self.images = _Images(file, root)
+        self._crowds_as_objects = crowds_as_objects
         self._categories = _Categories(file)
         self._file = file
         self._category_numbers: dict[Any, int] = {}  # in the order in which they appear
@@ -122,7 +123,7 @@ class _Reader:
             raise BadObjectError("object of an unknown category", str(value.get("category_id"))[:60])
         left, top, width, height = box
         corners = checked_box(left, top, left + width, top + height)
-        crowd = _is_crowd(value.get("iscrowd"))
+        crowd = _is_crowd(value.get("iscrowd")) and not self._crowds_as_objects
         attributes = value.get("attributes")
         rotation: Any = attributes.get("rotation") if isinstance(attributes, dict) else None
         if numbers([rotation]) and rotation % 360 and not value.get("segmentation"):
@@ -175,6 +176,12 @@ class _Reader:
         labels, classes = self._categories.labels(self._category_numbers)
         unusable = self._unusable(labels, images.listed_twice(entries))
         self._choose_keypoints()
+        if 2 * (crowds := sum(self._table.crowd)) > len(self._table):
+            _LOG.warning(
+                "crowds",
+                f"{crowds:,} of {len(self._table):,} objects are crowds, whose pixels class masks ignore: "
+                "CVAT marks all masks of a brush so; crowds_as_objects=True reads them as objects",
+            )
         rows = np.where(unusable, -1, row_of[np.array(self._table.image, np.int64)])
         self._table.relabel(labels)
         sizes = np.array([images.sizes[number] for number in image_numbers], np.int32).reshape(-1, 2)
@@ -212,19 +219,24 @@ class _Reader:
         return unusable
 
     def _choose_keypoints(self) -> None:
-        """Set the number of keypoints that objects have; note the objects with another number."""
+        """Set the largest number of keypoints that objects have; note the objects with a wrong number."""
         declared = self._categories.keypoints()
         of_objects = [size // 3 for size in self._table.keypoint_sizes]
         counts = Counter(filter(None, of_objects))
         if not counts:
             return
-        chosen = max(declared or counts, key=lambda number: (counts[number], number))
-        self._table.keypoints = chosen
-        others = "categories declare" if declared else "most objects have"
-        reason = f"keypoints of another number than {others}"
+        known = set(declared.values()) or {max(counts, key=lambda number: (counts[number], number))}
+        chosen = self._table.keypoints = max(known & counts.keys() or known)
+        reason = (
+            f"keypoints of another number than {'categories declare' if declared else 'most objects have'}"
+        )
+        categories, wrong = list(self._category_numbers), []
         for at, number in enumerate(of_objects):
-            if number not in (0, chosen):
-                self._note_row(at, reason, f"{number}, not {chosen}")
+            own = declared.get(categories[self._table.label[at]], number if number in known else chosen)
+            if number not in (0, own):
+                wrong.append(at)
+                self._note_row(at, reason, f"{number}, not {own}")
+        self._table.unlabel(wrong)
 
     def _skips(self, *, none_left: bool) -> list[Skip]:
         """The objects that are left out; an image without a name is listed under the name of the file."""
@@ -350,34 +362,44 @@ class _Categories:
     def labels(self, ids: Iterable[Any]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
         """Labels of some ids, -1 for unknown ones; and the names of all classes."""
         label_of = {category: label for label, category in enumerate(self.ids())}
-        names = ((category, self._by_id[category].get("name")) for category in label_of)
-        classes = (name if isinstance(name, str) else f"category {category}" for category, name in names)
+        names = ((key, self._by_id[key].get("name")) for key in label_of)
+        classes = (f"{name}" if type(name) in (str, int, float) else f"category {key}" for key, name in names)
         labels = np.array([label_of.get(category, -1) for category in ids], np.int64)
         return labels, tuple(map(printable_name, classes))
 
-    def keypoints(self) -> set[int]:
-        """The numbers of keypoints that categories declare."""
-        listed = (category.get("keypoints") for category in self._by_id.values())
-        return {len(some) for some in listed if isinstance(some, list) and some}
+    def keypoints(self) -> dict[Any, int]:
+        """The number of keypoints that each category declares, by its id."""
+        listed = {key: category.get("keypoints") for key, category in self._by_id.items()}
+        return {key: len(some) for key, some in listed.items() if isinstance(some, list) and some}
 
     def info(self, keypoints: int) -> AnnotationInfo:
-        """Names, swap and skeleton of the first category with this number of keypoints."""
-        for category in self._by_id.values() if keypoints else ():
-            listed = category.get("keypoints")
-            if isinstance(listed, list) and len(listed) == keypoints:
-                names = tuple(printable_name(str(name)) for name in listed)
-                info = AnnotationInfo(names, swap_of(names))
-                try:
-                    joined = tuple((int(a) - 1, int(b) - 1) for a, b in category.get("skeleton") or [])
-                    return replace(info, skeleton=joined)
-                except (TypeError, ValueError, OverflowError) as error:
-                    message = (
-                        f"the skeleton of category {category['id']} is left out, as it counts from 1: {error}"
-                    )
-                    _LOG.warning("skeleton", message)
-                    return info
-        names = tuple(map(str, range(keypoints)))
-        return AnnotationInfo(names, swap_of(names))
+        """Names and skeleton of the first category with this number of keypoints; the swap of all."""
+        declaring = {
+            key: tuple(printable_name(str(name)) for name in self._by_id[key]["keypoints"])
+            for key, number in self.keypoints().items()
+            if number <= keypoints
+        }
+        first = next((key for key, names in declaring.items() if len(names) == keypoints), None)
+        if first is None:
+            names = tuple(map(str, range(keypoints)))
+            return AnnotationInfo(names, swap_of(names))
+        names = declaring[first]
+        # Keypoints that a category lacks stay where they are. Categories that disagree leave no swap.
+        swaps = {swap and (*swap, *range(len(swap), keypoints)) for swap in map(swap_of, declaring.values())}
+        info = AnnotationInfo(names, swaps.pop() if len(swaps) == 1 else ())
+        if len(set(declaring.values())) > 1:
+            message = (
+                "categories declare different keypoints: names and skeleton are those of category "
+                f"{first}, and where a category has fewer, the rest are not labelled"
+            )
+            _LOG.warning("several skeletons", message)
+        try:
+            joined = tuple((int(a) - 1, int(b) - 1) for a, b in self._by_id[first].get("skeleton") or [])
+            return replace(info, skeleton=joined)
+        except (TypeError, ValueError, OverflowError) as error:
+            message = f"the skeleton of category {first} is left out, as it counts from 1: {error}"
+            _LOG.warning("skeleton", message)
+            return info
 
 
 def _id(value: Any) -> int | str | None:

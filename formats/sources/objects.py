@@ -87,7 +87,7 @@ class ObjectTable:
         self.crowd = array("B")
         self.id = array("q")
         self.keypoint_values = array("f")  # x, y and visibility of all keypoints of all objects
-        self.keypoint_sizes = array("i")  # Their number of each object; the index takes none if it is not 3K
+        self.keypoint_sizes = array("i")  # Their number of each object; the rest of 3K is not labelled
         self.polygon_values = array("f")  # x and y of all vertices of all polygons of all objects
         self.polygon_sizes = array("i")  # Vertices of each polygon
         self.polygon_counts = array("i")  # Polygons of each object
@@ -132,6 +132,14 @@ class ObjectTable:
         for name, value in (extra or {}).items():
             self.extra.setdefault(name, array("B")).append(value)
 
+    def unlabel(self, which: Sequence[int]) -> None:
+        """Take the keypoints of some objects for not labelled."""
+        ends = np.cumsum(_view(self.keypoint_sizes))
+        for at, end in zip(which, ends[list(which)].tolist(), strict=True):
+            self.keypoint_values[end - self.keypoint_sizes[at] : end] = array(
+                "f", bytes(4 * self.keypoint_sizes[at])
+            )
+
     def relabel(self, label_of: npt.NDArray[np.int64]) -> None:
         """Replace the label of each object by the entry of ``label_of``, (L,) int64, at that label."""
         self.label = array("q", label_of[_view(self.label)].tobytes())
@@ -174,10 +182,11 @@ class ObjectTable:
         boxes = _view(self.box).reshape(-1, 4)[order].reshape(-1)
         columns["object_boxes"] = ListColumn.of_counts(4 * counts, boxes)
         if self.keypoints:
-            fits = _view(self.keypoint_sizes) == 3 * self.keypoints  # other objects get zeros
+            sizes = _view(self.keypoint_sizes)
+            sizes = np.where(sizes > 3 * self.keypoints, 0, sizes)
             table = np.zeros((len(self), 3 * self.keypoints), np.float32)
-            given = np.repeat(fits, _view(self.keypoint_sizes))
-            table[fits] = _view(self.keypoint_values)[given].reshape(-1, 3 * self.keypoints)
+            given = np.repeat(sizes > 0, _view(self.keypoint_sizes))
+            table[np.arange(3 * self.keypoints) < sizes[:, None]] = _view(self.keypoint_values)[given]
             points = table[order].reshape(-1)
             columns["object_keypoints"] = ListColumn.of_counts(3 * self.keypoints * counts, points)
         if self.polygon_sizes:

@@ -69,6 +69,12 @@ class SourceOptions:
         _READING,
         sources=("list", "coco", "open_images"),
     )
+    crowds_as_objects: bool = option(
+        False,
+        "Read COCO's crowds (iscrowd) as single objects, as CVAT marks all masks of a brush as crowds.",
+        _READING,
+        sources=("coco",),
+    )
     path_column: str | None = option(
         None, "Column of a list with the paths; by default path.", _MEMBERS, sources=("list",)
     )

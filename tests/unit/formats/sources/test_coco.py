@@ -333,6 +333,56 @@ def test_an_object_with_too_many_keypoints_does_not_cost_others_theirs(folder: P
     assert detail == "annotation 0 of instances.json: 5, not 3"
 
 
+HEAD = {"bbox": [0, 0, 9, 9], "keypoints": [3, 4, 2, 5, 6, 2]}
+
+
+@pytest.mark.parametrize(
+    ("names", "swap", "says"),
+    [
+        (["left_ear", "right_ear"], (), "categories declare different keypoints"),  # the ape's nose is first
+        (["nose", "left_eye"], (), "names and skeleton are those of category 3"),
+        (["nose", "left_eye", "right_eye"], (0, 2, 1), ""),
+    ],
+)
+@pytest.mark.usefixtures("every_event")
+def test_objects_of_several_skeletons_are_padded_and_mirrored_only_where_sides_agree(
+    folder: Path, names: list[str], swap: tuple[int, ...], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    changed = document()
+    changed["categories"] = [CATEGORIES[1], {"id": 7, "name": "mouse", "keypoints": names}]
+    head = {**HEAD, "keypoints": (HEAD["keypoints"] * 2)[: 3 * len(names)]}
+    changed["annotations"] = [changed["annotations"][0], {"id": 2, "image_id": 8, "category_id": 7, **head}]
+    dataset = convert(folder, changed, allow_loss=0)
+    found = dataset.annotations(range(4)).keypoints
+    assert found is not None
+    third = [3.5, 4.5, 2] if len(names) == 3 else [0, 0, 0]
+    assert found[1].tolist() == [[3.5, 4.5, 2], [5.5, 6.5, 2], third]
+    info = dataset.manifest.annotations
+    assert (info.keypoints, info.swap) == (tuple(NAMES), swap)
+    assert says in caplog.text if says else not caplog.records
+
+
+def test_names_of_categories_may_be_numbers(folder: Path) -> None:
+    changed = document()
+    changed["categories"] = [{"id": 3, "name": 7}, {"id": 7, "name": 1.5}, {"id": 90, "name": None}]
+    dataset = convert(folder, changed, classes=["7", "category 90", "1.5"])
+    assert dataset.annotations(range(4)).labels.tolist() == [1, 0, 2, 2]
+
+
+@pytest.mark.usefixtures("every_event")
+def test_a_file_of_crowds_is_reported_and_may_be_read_as_objects(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    changed = document()
+    convert(folder, changed, "some")
+    assert "are crowds" not in caplog.text
+    changed["annotations"] = [{**one, "iscrowd": 1} for one in changed["annotations"]]
+    assert convert(folder, changed).annotations(range(4)).crowd.all()
+    assert "4 of 4 objects are crowds" in caplog.text
+    objects = convert(folder, changed, "objects", crowds_as_objects=True).annotations(range(4))
+    assert (objects.crowd.any(), objects.has_mask.sum()) == (False, 3)
+
+
 @pytest.mark.parametrize(
     ("change", "key", "reason", "objects"),
     [  # test_malformed_annotations.py has all reasons
