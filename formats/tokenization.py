@@ -34,17 +34,25 @@ _ENDS = {
     "bos": ("[BOS]", "<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>"),
     "eos": ("[EOS]", "</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
 }
+_OTHER_FORMS = (
+    "The package transformers makes one of a tokenizer.model of SentencePiece, or of a name of the Hugging "
+    "Face Hub: AutoTokenizer.from_pretrained(NAME_OR_FOLDER).save_pretrained(NEW_FOLDER); give NEW_FOLDER."
+)
 _BYTE_TOKENS = {"[PAD]": 256, "[BOS]": 257, "[EOS]": 258}
 
 
 def _check_tokenizer(name: str, value: Any) -> Any:
-    if value in _TRAINED:
+    is_path = isinstance(value, (str, os.PathLike))
+    if not is_path or value in _TRAINED:
+        found = repr(value) if is_path else f"a {type(value).__name__}"
         raise ConfigError(
-            f"{name} must be bytes or the path of a tokenizers JSON, found {value!r}",
+            f"{name} must be bytes or the path of a tokenizers JSON, found {found}",
             hint="Train a tokenizer with the library tokenizers and save it as JSON: "
             "t = Tokenizer(models.WordLevel(unk_token='[UNK]')); "
             "t.pre_tokenizer = pre_tokenizers.WhitespaceSplit(); "
-            "t.train(files, trainers.WordLevelTrainer(special_tokens=['[UNK]', '[PAD]'])); t.save(path).",
+            "t.train(files, trainers.WordLevelTrainer(special_tokens=['[UNK]', '[PAD]'])); t.save(path)."
+            if is_path
+            else "Save it, and give the folder: t.save_pretrained(FOLDER) of transformers.",
         )
     return value
 
@@ -264,12 +272,14 @@ class FileTokenizer(Tokenizer):
                 f"tokenizer must be bytes or the path of a tokenizers JSON; the file cannot be read: "
                 f"{error.strerror}",
                 path=path,
+                hint=_OTHER_FORMS,
             ) from error
         self.path, self.name = path, path.name
         try:
             self._tokenizer = _load(self.file)
         except ValueError as error:
-            raise SourceError(f"the file is not a tokenizers JSON: {error}", path=path) from error
+            reason = f"the file is not a tokenizers JSON: {error}"
+            raise SourceError(reason, path=path, hint=_OTHER_FORMS) from error
         self.settings = TokenizerSettings.beside(path)
         self.pad_id = self._pad()
         self._tokenizer.no_truncation()

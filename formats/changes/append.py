@@ -293,5 +293,12 @@ def _text_options(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             path=folder,
             hint="Convert the new chats with vocabulary=FOLDER and the same template, then merge.",
         )
-    training = Training(str(options["fields"]), named, options.get("train_on"))
+    pairs = "," in str(options["fields"])
+    training = Training(
+        str(options.get("joined") or options["fields"]),
+        named,
+        None if pairs else options.get("train_on"),
+        options.get("template_date") or None,
+        options.get("template_variables") or None,
+    )
     return {**arguments, "training": training}

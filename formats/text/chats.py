@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
+from os.path import commonprefix
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,7 @@ import numpy.typing as npt
 from stoker.arguments import one_of
 from stoker.errors import ConfigError, optional_import
 
+from ..options import given_options
 from ..tokenization import Tokenizer
 from .options import Training
 
@@ -32,6 +35,9 @@ _NAMED = {
 # Unicode keeps these characters free for use inside of programs; data may have them all the same.
 _MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
 _MARKS_OF_RENDER = "stoker marks"  # no variable of a template has a name with a space
+JOINED = "text"  # name of a sequence that several values form
+PAIR_FIELDS = ("prompt", "chosen", "rejected")
+_MOST_CHARACTERS = 1 << 28  # of the text of a chat, as of a line
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
 Span = tuple[int, int]
@@ -45,88 +51,143 @@ class TemplateError(Exception):
 class ChatTemplate:
     """A chat template.
 
-    The function ``strftime_now`` is not defined, because the same source must always give the same tokens.
-    Templates then write the date that they have for this case.
+    Without a ``date`` the function ``strftime_now`` is not defined, because the same source must always give
+    the same tokens. Templates then write the date that they have for this case.
     """
 
     source: str  # The Jinja program
     name: str  # Its name in the options of a dataset
     # Texts of special tokens by their names, such as ``bos_token``, which templates use
     tokens: Mapping[str, str]
+    date: str | None = None  # Today in ISO 8601, for ``strftime_now``
+    variables: Mapping[str, Any] = field(default_factory=dict)  # of all chats; those of a chat come first
 
     def __post_init__(self) -> None:
         _ = self._compiled
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ChatTemplate, (self.source, self.name, self.tokens)  # each process compiles the template again
+    def __reduce__(self) -> tuple[Any, ...]:  # each process compiles the template again
+        return ChatTemplate, (self.source, self.name, self.tokens, self.date, self.variables)
 
     def render(
-        self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]
-    ) -> tuple[str, list[Span]]:
-        """Return the text of a chat, and the first and the end character of each answer of the assistant."""
-        # A template without marks must render a chat as the beginning of every longer chat. An answer is then
-        # the text that its message adds after the prompt for it.
+        self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any], *, prompts: bool = False
+    ) -> str:
+        """Return the text of a chat; with ``prompts``, up to the place where an answer is to begin."""
         for name, present in (
             ("tools", variables.get("tools")),
             ("tool_calls", any(message.get("tool_calls") for message in messages)),
         ):
             if present and name not in self.source:
                 raise TemplateError(f"the chat has {name}, and the template does not render them")
-        if self._marks_answers:
-            present = json.dumps([self.source, dict(self.tokens), messages, variables], ensure_ascii=False)
-            begin, end, *_ = [*(mark for mark in _MARKS if mark not in present), "", ""]
-            if not end:
-                raise TemplateError("the chat has all characters that could mark its answers")
-            return _split_marks(
-                self._text(messages, {**variables, _MARKS_OF_RENDER: (begin, end)}), begin, end
-            )
-        text, spans = self._text(messages, variables), []
-        for number, message in enumerate(messages):
-            if message.get("role") == "assistant":
-                begin = self._text(messages[:number], variables, add_generation_prompt=True)
-                end = self._text(messages[: number + 1], variables)
-                if not (text.startswith(end) and end.startswith(begin)):
-                    raise TemplateError(
-                        "the template marks no answers, and later messages change the text before them"
-                    )
-                spans.append((len(begin), len(end)))
-        return text, spans
+        return self._text(self._compiled, messages, variables, prompts=prompts)
 
-    def _text(
+    def render_marked(
         self,
         messages: Sequence[Mapping[str, Any]],
         variables: Mapping[str, Any],
-        *,
-        add_generation_prompt: bool = False,
-    ) -> str:
-        import jinja2
+        numbers: Sequence[int] | None = None,
+    ) -> tuple[str, list[Span]]:
+        """Return the text of a chat, and the first and the end character of each part that has marks.
 
-        values = {"tools": None, **self.tokens, **variables}
-        values |= {"messages": messages, "add_generation_prompt": add_generation_prompt}
+        The parts are what the template's blocks for answers write; or with ``numbers``, what its loops over
+        messages write of each of these messages.
+        """
+        present = json.dumps([self.source, dict(self.tokens), messages, variables], ensure_ascii=False)
+        begin, end, *_ = [*(mark for mark in _MARKS if mark not in present), "", ""]
+        if not end:
+            raise TemplateError("the chat has all characters that could mark its answers")
+        if numbers is None:
+            program, marked = self._compiled, None
+        else:
+            program, marked = self._looped, [messages[number] for number in numbers]
+        marks = {_MARKS_OF_RENDER: (begin, end, marked)}
+        return _split_marks(self._text(program, messages, {**variables, **marks}), begin, end)
+
+    def render_answers(
+        self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any], numbers: Sequence[int]
+    ) -> tuple[str, list[Span]]:
+        """Return the text of a chat, and the span of each answer, from the end of its prompt to its own."""
+        # Most templates render a chat as the beginning of every longer chat. An answer is then the text that
+        # its message adds after the prompt for it.
+        text, spans = self.render(messages, variables), []
+        for number in numbers:
+            begin = self.render(messages[:number], variables, prompts=True)
+            end = self.render(messages[: number + 1], variables)
+            if not (text.startswith(end) and end.startswith(begin)):
+                return text, self._found_answers(text, messages, variables, numbers)
+            spans.append((len(begin), len(end)))
+        return text, spans
+
+    def _found_answers(
+        self,
+        text: str,
+        messages: Sequence[Mapping[str, Any]],
+        variables: Mapping[str, Any],
+        numbers: Sequence[int],
+    ) -> list[Span]:
+        """The spans of answers in the text of a template that renders a message otherwise before others."""
+        # Templates of models that think drop earlier thoughts, or open a thought in the prompt that no answer
+        # has. An answer begins where the text of its message and the prompt for it part.
+        marked, spans = self.render_marked(messages, variables, numbers)
+        spans = [(begin, end) for begin, end in spans if begin < end]
+        before = [self.render(messages[:number], variables) for number in numbers]
+        prompts = [self.render(messages[:number], variables, prompts=True) for number in numbers]
+        if marked != text or len(spans) != len(numbers) or not all(map(str.startswith, prompts, before)):
+            raise TemplateError(
+                "later messages change the text before them, and no loop over messages writes the answers: "
+                "put {% generation %} and {% endgeneration %} around them in the template, or train on all"
+            )
+        return [
+            (begin + len(_common_start(prompt[len(earlier) :], text[begin:end])), end)
+            for (begin, end), prompt, earlier in zip(spans, prompts, before, strict=True)
+        ]
+
+    def _text(
+        self,
+        program: Any,
+        messages: Sequence[Mapping[str, Any]],
+        variables: Mapping[str, Any],
+        *,
+        prompts: bool = False,
+    ) -> str:
+        values = {"tools": None, **self.tokens, **self.variables, **variables}
+        values |= {"messages": messages, "add_generation_prompt": prompts}
+        pieces, room = [], _MOST_CHARACTERS
         try:
-            return str(self._compiled.render(values))
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
-            raise TemplateError(str(error)) from error
+            for piece in program.generate(values):
+                pieces.append(piece)
+                room -= len(piece)
+                if room < 0:
+                    raise TemplateError(f"the text has more than {_MOST_CHARACTERS} characters")
+        except TemplateError:
+            raise
+        except Exception as error:  # a program may fail in any way
+            is_date = "strftime_now" in str(error) and self.date is None
+            cure = ": fix the date with date='2025-01-31'" if is_date else ""
+            raise TemplateError(f"{error or type(error).__name__}{cure}") from error
+        return "".join(pieces)
 
     @cached_property
-    def _marks_answers(self) -> bool:
+    def marks_answers(self) -> bool:
         """Whether the template has a block for answers."""
         from jinja2 import nodes
 
-        blocks = self._compiled.environment.parse(self.source).find_all(nodes.ExtensionAttribute)
-        return next(iter(blocks), None) is not None
+        return self._tree.find(nodes.ExtensionAttribute) is not None
 
     @property
     def needed_tokens(self) -> set[str]:
         """Names of the special tokens that the template uses without asking whether there are such."""
         from jinja2 import meta, nodes
 
-        tree = self._compiled.environment.parse(self.source)
+        tree = self._tree
         asked: list[Any] = [node.test for node in tree.find_all((nodes.If, nodes.CondExpr))]
         asked += [node for node in tree.find_all(nodes.Filter) if node.name in ("default", "d")]
         within = [name for node in asked for name in (node, *node.find_all(nodes.Name))]
         optional = {name.name for name in within if isinstance(name, nodes.Name)}
-        return (meta.find_undeclared_variables(tree) & set(_SPECIAL)) - optional
+        return (meta.find_undeclared_variables(tree) & set(_SPECIAL)) - optional - self.variables.keys()
+
+    @property
+    def _tree(self) -> Any:
+        return self._compiled.environment.parse(self.source)
 
     @cached_property
     def _compiled(self) -> Any:
@@ -139,14 +200,45 @@ class ChatTemplate:
         )
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _raise
+        if self.date is not None:
+            environment.globals["strftime_now"] = datetime.fromisoformat(self.date).strftime
         try:
             return environment.from_string(self.source)
-        except jinja2.TemplateError as error:
+        except (jinja2.TemplateError, RecursionError) as error:
             raise ConfigError(f"the chat template {self.name} is no Jinja program: {error}") from error
 
+    @cached_property
+    def _looped(self) -> Any:
+        """The program with marks around what each loop writes of a message."""
+        from jinja2 import nodes
 
-def find_template(name_or_path: str | None, tokenizer: Tokenizer) -> ChatTemplate:
-    """Return a chat template with the special tokens of a tokenizer; None takes the tokenizer's template."""
+        environment, tree = self._compiled.environment, self._tree
+        environment.mark_message = _mark_message
+        for loop in [loop for loop in tree.find_all(nodes.For) if isinstance(loop.target, nodes.Name)]:
+            around = []
+            for place in (0, 1):
+                item = nodes.Name(loop.target.name, "load")
+                arguments = [nodes.ContextReference(), item, nodes.Const(place)]
+                call = nodes.Call(nodes.EnvironmentAttribute("mark_message"), arguments, [], None, None)
+                around.append(nodes.Output([call]).set_lineno(loop.lineno))
+            loop.body = [around[0], *loop.body, around[1]]
+        return environment.from_string(tree)
+
+
+def _common_start(first: str, *others: str) -> str:
+    if all(other.startswith(first) for other in others):
+        return first
+    return commonprefix((first, *others))  # noqa: RUF071 - of characters
+
+
+def _mark_message(context: Any, item: Any, place: int) -> str:
+    *marks, messages = context[_MARKS_OF_RENDER]
+    return marks[place] if any(item is message for message in messages) else ""
+
+
+def find_template(training: Training, tokenizer: Tokenizer) -> ChatTemplate:
+    """Return a chat template with the special tokens of a tokenizer; by default the tokenizer's template."""
+    name_or_path = None if training.chat_template is None else str(training.chat_template)
     name, source = "tokenizer", tokenizer.settings.chat_template
     if name_or_path in _NAMED:
         name, source = name_or_path, _NAMED[name_or_path]
@@ -167,7 +259,10 @@ def find_template(name_or_path: str | None, tokenizer: Tokenizer) -> ChatTemplat
             hint="Name one with chat_template: chatml, or the path of a Jinja file.",
         )
     known = tokenizer.settings.special_tokens
-    template = ChatTemplate(source, name, {role: text for role, text in known.items() if text is not None})
+    tokens = {role: text for role, text in known.items() if text is not None}
+    template = ChatTemplate(
+        source, name, tokens, training.date, cast("dict[str, Any]", training.template_variables or {})
+    )
     for role in sorted(template.needed_tokens - known.keys()):
         token = tokenizer.first_token if role == "bos_token" else None
         if token is None:
@@ -209,7 +304,9 @@ def _generation_extension() -> Any:
             return nodes.CallBlock(call, [], [], body).set_lineno(line)
 
         def _mark(self, context: Any, caller: Any) -> str:
-            begin, end = context[_MARKS_OF_RENDER]
+            if _MARKS_OF_RENDER not in context:
+                return str(caller())
+            begin, end, _ = context[_MARKS_OF_RENDER]
             return f"{begin}{caller()}{end}"
 
     return Generation
@@ -230,7 +327,7 @@ TrainOn = Literal["assistant", "last", "all"]
 
 
 class ComposedText(NamedTuple):
-    """The text of a sample."""
+    """The text of a sequence of a sample."""
 
     text: str  # The text
     # First and end character of each part that a model is trained on, ascending; None for all
@@ -241,11 +338,16 @@ class ComposedText(NamedTuple):
 class ChatComposer:
     """Renders the messages of a chat with a template."""
 
-    field: str  # Name of the value with the messages, and of the sequence
+    names: tuple[str, ...]  # Names of the values with the messages: one, or prompt and completion
     template: ChatTemplate  # The template
-    train_on: TrainOn = "assistant"  # The messages that are trained
-    adds_special_tokens: bool = False  # the template has them
-    holds_lock: bool = True
+    train_on: str = "assistant"  # Of TrainOn, or the name of the completion
+    adds_special_tokens: ClassVar[bool] = False  # the template has them
+    holds_lock: ClassVar[bool] = True
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the sequences of a sample."""
+        return self.names if len(self.names) == 1 else (JOINED,)
 
     @property
     def trains_all(self) -> bool:
@@ -253,77 +355,135 @@ class ChatComposer:
 
     @property
     def options(self) -> dict[str, str]:
-        digest = hashlib.sha256(self.template.source.encode()).hexdigest()
-        return {"train_on": self.train_on, "chat_template": self.template.name, "template_digest": digest}
+        template = self.template
+        return {
+            "train_on": self.train_on,
+            "joined": "" if len(self.names) == 1 else ",".join(self.names),
+            "chat_template": template.name,
+            "template_digest": hashlib.sha256(template.source.encode()).hexdigest(),
+            "template_date": template.date or "",
+            "template_variables": json.dumps(template.variables) if template.variables else "",
+        }
 
-    def compose(self, values: tuple[Any, ...]) -> ComposedText:
-        messages, variables = values
-        text, spans = self.template.render(messages, variables)
+    def compose(self, values: tuple[Any, ...]) -> tuple[ComposedText, ...]:
+        *parts, variables = values
+        messages = [message for part in parts for message in part]
         if self.train_on == "all":
-            return ComposedText(text, None)
-        spans = _weighted(spans, [message for message in messages if message["role"] == "assistant"])
-        return ComposedText(text, spans[-1:] if self.train_on == "last" else spans)
+            return (ComposedText(self.template.render(messages, variables), None),)
+        if self.train_on not in get_args(TrainOn):
+            prompt, (text,) = self.template_texts(parts[0], [parts[1]], variables)
+            return (ComposedText(prompt + text, [(len(prompt), len(prompt) + len(text))]),)
+        numbers = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
+        answers = [messages[number] for number in numbers]
+        last = slice(-1 if self.train_on == "last" else None, None)
+        if self.template.marks_answers:
+            text, spans = self.template.render_marked(messages, variables)
+            return (ComposedText(text, _weighted(spans, answers)[last]),)
+        kept = _weighted(numbers, answers)[last]
+        return (ComposedText(*self.template.render_answers(messages, variables, kept)),)
+
+    def template_texts(
+        self, prompt: list[Any], completions: Sequence[list[Any]], variables: Mapping[str, Any]
+    ) -> tuple[str, list[str]]:
+        """The text of a prompt, and what each completion adds to it."""
+        # Where a prompt opens what a completion does not have, both begin where the texts part, as in trl.
+        is_open = prompt[-1]["role"] != "assistant"
+        texts = [self.template.render([*prompt, *completion], variables) for completion in completions]
+        begin = _common_start(self.template.render(prompt, variables, prompts=is_open), *texts)
+        return begin, [text[len(begin) :] for text in texts]
 
 
-def _weighted(spans: list[Span], answers: Sequence[Mapping[str, Any]]) -> list[Span]:
-    """The spans of the answers but those whose ``weight`` is 0, which OpenAI's format leaves untrained."""
+class PairComposer(ChatComposer):
+    """Renders a prompt and two answers to it, which stay separate sequences, for preference training."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return PAIR_FIELDS
+
+    def compose(self, values: tuple[Any, ...]) -> tuple[ComposedText, ...]:
+        *parts, variables = values
+        chosen, rejected = parts[-2:]
+        same = [one == other for one, other in zip(chosen, rejected, strict=False)]
+        shared = [*same, False].index(False)
+        if len(parts) == 2 or isinstance(parts[0], str):  # as in trl, a prompt of messages lies in both
+            prompt, chosen, rejected = chosen[:shared], chosen[shared:], rejected[shared:]
+        else:
+            prompt = parts[0]
+        if not (prompt and chosen and rejected):
+            raise TemplateError("chosen and rejected must be answers to one prompt")
+        begin, texts = self.template_texts(prompt, [chosen, rejected], variables)
+        return tuple(ComposedText(text, None) for text in (begin, *texts))
+
+
+def _weighted(parts: list[Any], answers: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The parts of the answers but those whose ``weight`` is 0, which OpenAI's format leaves untrained."""
     weights = [answer.get("weight", 1) for answer in answers]
     if wrong := [weight for weight in weights if weight not in (0, 1)]:
         raise TemplateError(f"the weight of a message must be 0 or 1, found {wrong[0]!r}")
     if all(weights):
-        return spans
-    if len(spans) != len(answers):
-        raise TemplateError(f"messages have weights, and the template marks {len(spans)} of {len(answers)}")
-    return [span for span, weight in zip(spans, weights, strict=True) if weight]
+        return parts
+    if len(parts) != len(answers):
+        raise TemplateError(f"messages have weights, and the template marks {len(parts)} of {len(answers)}")
+    return [part for part, weight in zip(parts, weights, strict=True) if weight]
 
 
 @dataclass(frozen=True)
 class FieldComposer:
     """Joins the texts of fields, one after the other."""
 
-    fields: tuple[str, ...]  # Names of the fields
+    names: tuple[str, ...]  # Names of the fields
     trained: tuple[str, ...]  # Names of those that are trained
-    field: str = "text"
-    adds_special_tokens: bool = True
-    trains_all: bool = False
-    holds_lock: bool = False
+    adds_special_tokens: ClassVar[bool] = True
+    trains_all: ClassVar[bool] = False
+    holds_lock: ClassVar[bool] = False
+    fields: ClassVar[tuple[str, ...]] = (JOINED,)
 
     @property
     def options(self) -> dict[str, str]:
-        return {"train_on": ",".join(self.trained), "joined": ",".join(self.fields)}
+        trained = "all" if self.trained == self.names else ",".join(self.trained)
+        return {"train_on": trained, "joined": ",".join(self.names)}
 
-    def compose(self, values: tuple[Any, ...]) -> ComposedText:
+    def compose(self, values: tuple[Any, ...]) -> tuple[ComposedText, ...]:
         ends = np.cumsum([len(value) for value in values]).tolist()
-        bounds = zip(self.fields, [0, *ends], ends, strict=False)
-        return ComposedText("".join(values), [(a, b) for name, a, b in bounds if name in self.trained])
+        bounds = zip(self.names, [0, *ends], ends, strict=False)
+        spans = [(a, b) for name, a, b in bounds if name in self.trained]
+        return (ComposedText("".join(values), spans),)
 
 
 TextComposer = ChatComposer | FieldComposer
-"""Makes one text of the values of a sample, and knows the options of the dataset about it."""
+"""Makes the texts of the values of a sample, and knows the options of the dataset about it."""
 
 
 def find_composer(
     fields: Sequence[str] | None, training: Training, tokenizer: Tokenizer
 ) -> TextComposer | None:
     """Return the composer that the arguments of a conversion ask for; None if fields stay separate."""
-    messages, chat_template, train_on = training.messages, training.chat_template, training.train_on
-    if messages is not None:
+    train_on = training.train_on
+    if training.messages is not None:
         if fields is not None:
             raise ConfigError("messages and fields both say what the text is", hint="Leave out one of them.")
-        chosen: Any = one_of("train_on", "assistant" if train_on is None else train_on, get_args(TrainOn))
-        template = find_template(None if chat_template is None else str(chat_template), tokenizer)
-        return ChatComposer(messages, template, chosen)
-    if chat_template is not None:
+        names = tuple(training.messages)
+        if len(names) == 3 or names == PAIR_FIELDS[1:]:
+            if train_on is not None:
+                raise ConfigError("the answers of preference pairs are trained", hint="Leave out train_on.")
+            return PairComposer(names, find_template(training, tokenizer), "all")
+        allowed = (*get_args(TrainOn), *names[1:])
+        default = names[1] if len(names) == 2 else "assistant"
+        chosen: Any = one_of("train_on", default if train_on is None else train_on, allowed)
+        return ChatComposer(names, find_template(training, tokenizer), chosen)
+    if given := given_options(replace(training, train_on=None)):
         raise ConfigError(
-            "a chat template renders messages", hint="Name the value that has them with messages."
+            f"{', '.join(given)} is for chats", hint="Name the value that has the messages with messages."
         )
     if train_on is None:
         return None
     names = tuple(fields or ())
     trained = tuple(name.strip() for name in train_on.split(","))
+    if trained == ("all",) and "all" not in names:
+        return FieldComposer(names or (JOINED,), names or (JOINED,))
     if len(names) < 2 or not set(trained) < set(names):
         raise ConfigError(
-            f"train_on must name some of several fields, and is {train_on!r} of {', '.join(names)}",
+            f"train_on must name some of several fields, or all, found {train_on!r} of {', '.join(names)}",
             hint="Give both: fields=('question', 'answer') and train_on='answer'; or messages for chats.",
         )
     return FieldComposer(names, trained)

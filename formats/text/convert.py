@@ -148,7 +148,7 @@ def convert_text(
     messages = arguments.training.messages
     made = arguments.make()
     composer = find_composer(fields, arguments.training, made)
-    fields = fields if messages is None else [messages]
+    fields = fields if messages is None else tuple(messages)
     form: dict[str, Any] = {"columns": wanted, "messages": messages is not None}
     folders = (Path(target).absolute(), *Path(target).absolute().parents)
     scratch = Path(tempfile.gettempdir()) if is_url(target) else next(filter(Path.is_dir, folders))
@@ -228,7 +228,7 @@ def convert_listing(
     progress: Progress | None = None,
 ) -> Summary:
     """Tokenize the texts of a listing and publish their datasets; ``composer`` makes one text of a sample."""
-    fields = listing.format.fields if composer is None else (composer.field,)
+    fields = listing.format.fields if composer is None else composer.fields
     check_fields(fields)
     threads = check_threads(arguments.num_threads)
     if (arguments.bos or arguments.eos) and composer is not None and not composer.adds_special_tokens:
@@ -303,7 +303,7 @@ class TextRecords:
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the sequences of a sample."""
-        return self.format.fields if self.composer is None else (self.composer.field,)
+        return self.format.fields if self.composer is None else self.composer.fields
 
     def encode(self, samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
         """Return the records of samples, with a skip in place of each sample that is left out."""
@@ -325,7 +325,7 @@ class TextRecords:
         return results
 
     def _composed(self, sample: SampleLines) -> Any:
-        """The texts of a sample: one for each field, or the composed one. A skip if there is none."""
+        """The texts of a sample: one for each sequence. A skip if there is none."""
         values = self.format.values(sample)
         if self.composer is None or isinstance(values, Skip):
             return values
@@ -333,21 +333,27 @@ class TextRecords:
             return self.composer.compose(values)
         except TemplateError as error:
             return Skip(sample.key, "refused by the chat template", str(error))
+        except RecursionError:
+            return Skip(sample.key, "nested too deep")
 
     def _tokenize(self, texts: Sequence[Any]) -> tuple[list[tuple[Ids, Lengths]], list[list[int]] | None]:
         """Ids and lengths of each field, and the runs of trained tokens of each sample (None: all tokens)."""
         if self.composer is None:
             fields = range(len(self.fields))
             return [self.tokenizer.encode([text[field] for text in texts]) for field in fields], None
-        ids, lengths, starts, ends = self.tokenizer.encode_with_offsets(
-            [composed.text for composed in texts], special=self.composer.adds_special_tokens
-        )
+        encoded = [
+            self.tokenizer.encode_with_offsets(
+                [composed[field].text for composed in texts], special=self.composer.adds_special_tokens
+            )
+            for field in range(len(self.fields))
+        ]
         if self.composer.trains_all:
-            return [(ids, lengths)], None
+            return [(ids, lengths) for ids, lengths, *_ in encoded], None
+        ((ids, lengths, starts, ends),) = encoded
         bounds = np.concatenate(([0], np.cumsum(lengths))).tolist()
         runs = [
             trained_runs(composed.spans, len(composed.text), starts[a:b], ends[a:b])
-            for composed, (a, b) in zip(texts, pairwise(bounds), strict=True)
+            for (composed,), (a, b) in zip(texts, pairwise(bounds), strict=True)
         ]
         return [(ids, lengths)], runs
 
@@ -384,7 +390,7 @@ class TextEncoder:
         if composer is not None and not composer.trains_all:
             bounds = np.array([bound for runs in details for bound in runs], np.int32)
             lists = ListColumn.of_counts([len(runs) for runs in details], bounds)
-            columns[trained_column(composer.field)] = lists.to_arrow()
+            columns[trained_column(composer.fields[0])] = lists.to_arrow()
         return columns
 
     def strict_error(self, skip: Skip) -> SourceError:

@@ -59,6 +59,8 @@ class LineFormat:
             return _messages_of(document, self.fields) if self.messages else _fields_of(document, self.fields)
         except UnicodeDecodeError as error:
             return Skip(key, "not UTF-8", error.reason)
+        except RecursionError:
+            return Skip(key, "nested too deep")
         except SkippedError as skip:
             return Skip(key, *skip.args)
 
@@ -75,27 +77,62 @@ def _document_of(line: str) -> dict[str, Any]:
 
 def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ...]:
     for name in fields:
-        if not isinstance(document.get(name), str):
-            raise SkippedError(f"no text in field {name!r}", "")
+        if not isinstance(value := document.get(name), str):
+            is_chat = isinstance(value, list) and isinstance([*value, None][0], dict)
+            cure = ", but messages: name it with messages" if is_chat else ""
+            raise SkippedError(f"no text in field {name!r}{cure}", "")
     texts = tuple(document[name] for name in fields)
     if not is_unicode("".join(texts)):
         raise SkippedError("not Unicode", "half of a surrogate pair")
     return texts
 
 
-def _messages_of(
-    document: dict[str, Any], fields: Sequence[str]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    chat = document.get(fields[0])
-    if not isinstance(chat, list) or not chat or not all(isinstance(message, dict) for message in chat):
-        raise SkippedError(f"no messages in {fields[0]!r}", "")
-    messages = _without_nulls(chat)
-    if any(not isinstance(message.get("role"), str) for message in messages):
-        raise SkippedError(f"a message without a role in {fields[0]!r}", "")
+def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[Any, ...]:
+    """The messages of each field, and the variables of the template."""
+    pairs = len(fields) == 3  # of which the prompt may be a text that the answers have as messages, too
+    chats = [
+        document.get(name)
+        if pairs and name == fields[0] and isinstance(document.get(name), str)
+        else _chat_of(document, name)
+        for name in fields
+    ]
     variables = _variables_of(document)
-    if not is_unicode(json.dumps([messages, variables], ensure_ascii=False)):
+    if not is_unicode(json.dumps([chats, variables], ensure_ascii=False)):
         raise SkippedError("not Unicode", "half of a surrogate pair")
-    return messages, variables
+    return (*chats, variables)
+
+
+def _chat_of(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    chat = document.get(name)
+    if isinstance(chat, str):  # tables may have messages as JSON
+        with suppress(ValueError, RecursionError):
+            chat = json.loads(chat)
+    if isinstance(chat, dict):  # an answer that is one message
+        chat = [chat]
+    if not isinstance(chat, list) or not chat or not all(isinstance(message, dict) for message in chat):
+        raise SkippedError(f"no messages in {name!r}", "")
+    messages = [_with_role(message, name) for message in _without_nulls(chat)]
+    if any(not isinstance(message.get("role"), str) for message in messages):
+        raise SkippedError(f"a message without a role in {name!r}", "")
+    return messages
+
+
+_SHAREGPT = {
+    **dict.fromkeys(("human", "user"), "user"),
+    **dict.fromkeys(("gpt", "chatgpt", "assistant", "model"), "assistant"),
+    **dict.fromkeys(("tool", "observation", "function_response"), "tool"),
+    "system": "system",
+}
+
+
+def _with_role(message: dict[str, Any], name: str) -> dict[str, Any]:
+    """A message with role and content; ShareGPT has "from" and "value" in their place."""
+    if "role" in message or not {"from", "value"} <= message.keys():
+        return message
+    others = {key: value for key, value in message.items() if key not in ("from", "value")}
+    if (role := _SHAREGPT.get(str(message["from"]))) is None:
+        raise SkippedError(f"a message from neither human nor gpt in {name!r}", str(message["from"]))
+    return {**others, "role": role, "content": message["value"]}
 
 
 def _variables_of(document: dict[str, Any]) -> dict[str, Any]:

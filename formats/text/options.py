@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+
+from stoker.arguments import list_of_names
+from stoker.errors import ConfigError
 
 from ..conversion.options import DAILY, CommonArguments, ShardOptions, Storage
 from ..options import check_options, option, option_group, whole
@@ -22,15 +27,42 @@ def _split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+def _message_names(name: str, value: Any) -> tuple[str, ...]:
+    names = tuple(_split_names(value)) if isinstance(value, str) else list_of_names(name, value)
+    if not (0 < len(set(names)) == len(names) < 4 and all(names)):
+        raise ConfigError(f"{name} must be one to three different names, found {value!r}")
+    return names
+
+
+def _iso_date(name: str, value: Any) -> str:
+    try:
+        return date.fromisoformat(str(value)).isoformat()
+    except ValueError as error:
+        raise ConfigError(f"{name} must be a date such as 2025-01-31, found {str(value)!r}") from error
+
+
+def _variables(name: str, value: Any) -> dict[str, Any]:
+    try:
+        document = json.loads(value) if isinstance(value, str) else json.loads(json.dumps(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{name} must be values of JSON by name: {error}") from error
+    if not isinstance(document, dict):
+        raise ConfigError(f"{name} must be values of JSON by name, found {value!r}")
+    return document
+
+
 @dataclass(frozen=True)
 class Training:
     """How chats become text, and which tokens of each sample a model is trained on."""
 
-    messages: str | None = option(
+    messages: str | Sequence[str] | None = option(
         None,
         "Name of the value with the messages of a chat, [{role, content}, ...], in place of fields. A sample "
-        "is then one sequence, which the chat template makes of them.",
+        "is then one sequence, which the chat template makes of them. Of two names, such as "
+        "prompt,completion, the second continues the first and is trained. Of chosen,rejected or "
+        "prompt,chosen,rejected preference pairs are made.",
         "Chats and answers",
+        check=_message_names,
     )
     chat_template: str | os.PathLike[str] | None = option(
         None,
@@ -40,8 +72,21 @@ class Training:
     train_on: str | None = option(
         None,
         "What a model is trained on. For chats: assistant (default), last or all. For fields: some of them, "
-        "with commas between; all fields then form one sequence. Loaders label all other tokens -100.",
+        "with commas between, or all; the fields then form one sequence. Loaders label other tokens -100.",
         "Chats and answers",
+    )
+    date: str | None = option(
+        None,
+        "Date that chat templates write as today's, such as 2025-01-31, wherever they ask for it.",
+        "Chats and answers",
+        check=_iso_date,
+    )
+    template_variables: Mapping[str, Any] | str | None = option(
+        None,
+        'Variables of the chat template, or their JSON, such as {"enable_thinking": false}. Those of a '
+        "sample, chat_template_kwargs, come first.",
+        "Chats and answers",
+        check=_variables,
     )
 
     def __post_init__(self) -> None:
@@ -90,7 +135,10 @@ class TextOptions(ShardOptions):
     made_by: ClassVar[str] = "convert-text"
     most_records: ClassVar[int] = 1 << 18
     omitted: ClassVar[frozenset[str]] = frozenset(
-        ("train_on", "joined", "chat_template", "template_digest", "bos", "eos", "tokenizer_settings")
+        (
+            *("train_on", "joined", "bos", "eos", "tokenizer_settings", "chat_template"),
+            *("template_digest", "template_date", "template_variables"),
+        )
     )
 
     fields: str = "tokens"  # Names of the sequences of a sample, with commas between
@@ -103,6 +151,8 @@ class TextOptions(ShardOptions):
     joined: str = ""  # Names of the fields that are joined to one sequence, with commas between
     chat_template: str = ""  # Name of the chat template
     template_digest: str = ""  # SHA-256 of the chat template
+    template_date: str = ""
+    template_variables: str = ""  # as JSON
     bos: bool = False  # Whether each sequence begins with a token that the tokenizer alone does not add
     eos: bool = False
     tokenizer_settings: str = ""  # Special tokens and chat template, as JSON; empty if unknown

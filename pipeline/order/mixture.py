@@ -433,7 +433,7 @@ def _check_mixable(opened: Sequence[Dataset]) -> None:
             raise ConfigError(
                 "one dataset of the mixture states which tokens a model is trained on, and another does not",
                 path=dataset.path,
-                hint="Convert both with train_on, or both without it.",
+                hint="Convert both with train_on, plain text with train_on='all', or both without it.",
             )
 
 

@@ -58,6 +58,11 @@ def test_a_tokenizer_of_a_file_neither_pads_nor_truncates(tmp_path: Path) -> Non
         ({"tokenizer": "whitespace"}, "must be bytes or the path of a tokenizers JSON, found 'whitespace'"),
         ({"tokenizer": "bpe"}, "library tokenizers"),
         ({"tokenizer": "lost.json"}, "the file cannot be read"),
+        ({"tokenizer": "Qwen/Qwen3-8B"}, r"(?s)No such file .*save_pretrained\(NEW_FOLDER\)"),
+        (
+            {"tokenizer": tokenizers.Tokenizer(tokenizers.models.BPE())},
+            r"found a Tokenizer\n.*give the folder",
+        ),
         ({"vocabulary": "x", "tokenizer": "bytes"}, "Leave out one"),
         ({"messages": "m", "chat_template": "chatml", "eos": True}, "chat template has"),
     ],
@@ -75,7 +80,7 @@ def test_arguments_that_name_no_tokenizer_are_refused(
 
 def test_a_file_that_is_not_a_tokenizer_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text("{}")
-    with pytest.raises(SourceError, match="not a tokenizers JSON"):
+    with pytest.raises(SourceError, match=r"(?s)not a tokenizers JSON.* tokenizer\.model of SentencePiece"):
         FileTokenizer(tmp_path / "t.json")
 
 

@@ -16,7 +16,7 @@ from helpers.loaders import text_arguments
 from helpers.options import convert_text
 
 import stoker
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, SourceError
 
 pytest.importorskip("jinja2")
 pytest.importorskip("tokenizers")
@@ -207,8 +207,8 @@ def test_pieces_of_a_sequence_keep_their_labels(datasets: dict[str, Path], too_l
         ({"messages": "messages", "train_on": "user"}, "assistant, last, all"),
         ({"messages": "messages", "tokenizer": "bytes"}, "no chat template"),
         ({"messages": "messages", "chat_template": "none.jinja"}, "cannot be read"),
-        ({"fields": ["prompt"], "train_on": "prompt"}, "several fields"),
-        ({"chat_template": "chatml"}, "with messages"),
+        ({"fields": ["prompt"], "train_on": "prompt"}, "several fields, or all"),
+        ({"chat_template": "chatml"}, "chat_template is for chats"),
     ],
 )
 def test_contradicting_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
@@ -401,3 +401,215 @@ def test_a_chat_with_every_character_for_marks_is_refused_by_the_template(tmp_pa
         chat_template="chatml",
     )
     assert summary.skipped == {"refused by the chat template": 1}
+
+
+def talk(*contents: str, role: str = "user") -> list[dict[str, Any]]:
+    """Messages of the user and the assistant in turns."""
+    roles = ("user", "assistant") if role == "user" else ("assistant", "user")
+    return [{"role": roles[number % 2], "content": text} for number, text in enumerate(contents)]
+
+
+# The last answer keeps its thoughts; the prompt for an answer opens one.
+THINKS = (
+    "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+    "{% for m in messages %}{{ '<' + m.role + '>' }}{% if m.why and loop.index0 > ns.last %}"
+    "{{ '(' + m.why + ')' }}{% endif %}{{ m.content + ';' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<assistant>(' }}{% endif %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("train_on", "expected"), [("assistant", "b;(so)d;"), ("last", "(so)d;"), ("all", None)]
+)
+def test_answers_are_found_where_later_messages_drop_their_thoughts(
+    tmp_path: Path, train_on: str, expected: str | None
+) -> None:
+    (tmp_path / "t.jinja").write_text(THINKS)
+    chat = talk("a", "b", "c", "d")
+    chat[1]["why"], chat[3]["why"] = "as", "so"
+    options: dict[str, Any] = {"messages": "m", "chat_template": tmp_path / "t.jinja", "train_on": train_on}
+    convert_text([{"m": chat}], tmp_path / "d", tokenizer="bytes", **options)
+    assert show(tmp_path / "d") == ["<user>a;<assistant>b;<user>c;<assistant>(so)d;"]
+    (batch,) = stoker.TextLoader(tmp_path / "d", batch_size=1, columns=("labels",))
+    labels = batch.labels[0]
+    if expected is not None:
+        # The last answer begins after what the prompt opens, which it has, too.
+        assert bytes(labels[labels != -100].tolist()).decode() == expected.replace("(so", "so")
+    else:
+        assert (labels[1:] != -100).all()
+
+
+def test_answers_that_no_loop_writes_are_refused_with_the_cure(tmp_path: Path) -> None:
+    template = tmp_path / "t.jinja"
+    template.write_text("{{ messages | length }}{{ messages | map(attribute='content') | join }}")
+    options: dict[str, Any] = {"messages": "m", "chat_template": template, "tokenizer": "bytes"}
+    with pytest.raises(SourceError, match=r"put {% generation %} and .* or train on all"):
+        convert_text([{"m": talk("a", "b", "c", "d")}], tmp_path / "d", **options)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "{{ 1 / 0 }}",
+        "{{ 10.0 ** 400 }}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% for i in range(99) %}{% for j in range(99999) %}{{ 'x' * 99 }}{% endfor %}{% endfor %}",
+    ],
+)
+def test_a_template_that_fails_or_never_ends_leaves_out_its_chats(tmp_path: Path, program: str) -> None:
+    template = tmp_path / "t.jinja"
+    template.write_text("{% if messages[0].content == 'bad' %}" + program + "{% endif %}good")
+    chats = [{"m": talk("bad")}, {"m": talk("fine")}]
+    options: dict[str, Any] = {"messages": "m", "chat_template": template, "train_on": "all"}
+    summary = convert_text(chats, tmp_path / "d", tokenizer="bytes", **options)
+    assert summary.skipped == {"refused by the chat template": 1}
+
+
+def test_a_chat_that_is_nested_too_deep_is_left_out(tmp_path: Path) -> None:
+    deep = json.dumps({"m": [{"role": "user", "content": "a", "more": "-"}]}).replace(
+        '"-"', "[" * 700 + "]" * 700
+    )
+    (tmp_path / "t.jsonl").write_text(deep + "\n" + json.dumps({"m": talk("a", "b")}))
+    options: dict[str, Any] = {"messages": "m", "chat_template": "chatml", "tokenizer": "bytes"}
+    assert convert_text(tmp_path / "t.jsonl", tmp_path / "d", **options).skipped == {"nested too deep": 1}
+
+
+def test_dates_and_variables_of_templates_are_fixed_by_arguments_and_kept(tmp_path: Path) -> None:
+    template = tmp_path / "t.jinja"
+    template.write_text("{{ strftime_now('%d %b %Y') }} {{ mode }} {{ messages[0].content }}")
+    options: dict[str, Any] = {"messages": "m", "chat_template": template, "train_on": "all"}
+    with pytest.raises(SourceError, match="fix the date with date="):
+        convert_text([{"m": talk("a")}], tmp_path / "d", tokenizer="bytes", **options)
+    options |= {"date": "2025-01-31", "template_variables": '{"mode": "calm"}'}
+    own = {"m": talk("b"), "chat_template_kwargs": {"mode": "wild"}}
+    convert_text([{"m": talk("a")}, own], tmp_path / "d", tokenizer="bytes", **options)
+    template.unlink()
+    stoker.append(tmp_path / "d", [{"m": talk("c")}])
+    assert show(tmp_path / "d") == ["31 Jan 2025 calm a", "31 Jan 2025 wild b", "31 Jan 2025 calm c"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"date": "today"}, "date must be a date such as 2025-01-31, found 'today'"),
+        ({"template_variables": "[1]"}, "values of JSON by name, found"),
+        ({"template_variables": {"a": {1}}}, "values of JSON by name"),
+        ({"messages": "a,a"}, "different names"),
+        ({"messages": "chosen,rejected", "train_on": "all"}, "Leave out train_on"),
+    ],
+)
+def test_options_of_templates_have_their_forms(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        convert_text([], tmp_path / "d", tokenizer="bytes", **{"messages": "m", **options})
+
+
+SHAREGPT = [{"from": "system", "value": "s"}, {"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
+MARKED = "<|im_start|>{}\n{}<|im_end|>\n"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "datasets"])
+@pytest.mark.parametrize("as_text", [True, False])
+def test_messages_of_sharegpt_are_read(tmp_path: Path, form: str, as_text: bool) -> None:
+    row = {"m": json.dumps(SHAREGPT) if as_text else SHAREGPT}
+    source = write_rows([row], tmp_path / f"t.{form}")
+    convert_text(source, tmp_path / "d", tokenizer="bytes", messages="m", chat_template="chatml")
+    (batch,) = stoker.TextLoader(tmp_path / "d", batch_size=1, columns=("input_ids", "labels"))
+    text = "".join(chr(token) for token in batch.input_ids[0])
+    assert text == "".join(map(MARKED.format, ("system", "user", "assistant"), "sab"))
+    assert bytes(batch.labels[0][batch.labels[0] != -100].tolist()) == b"b<|im_end|>"
+
+
+def test_a_role_of_sharegpt_that_is_not_known_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="from neither human nor gpt in 'm': narrator"):
+        convert_text(
+            [{"m": [{"from": "narrator", "value": "x"}]}],
+            tmp_path / "d",
+            tokenizer="bytes",
+            messages="m",
+            chat_template="chatml",
+        )
+
+
+@pytest.mark.parametrize("template", ["chatml", THINKS])
+@pytest.mark.parametrize("completion", [talk("b", role="assistant"), talk("b", role="assistant")[0]])
+def test_a_completion_of_messages_is_trained_as_a_whole(
+    tmp_path: Path, template: str, completion: Any
+) -> None:
+    if template != "chatml":
+        (tmp_path / "t.jinja").write_text(template)
+        template = str(tmp_path / "t.jinja")
+    rows = [{"prompt": talk("a"), "completion": completion}]
+    options: dict[str, Any] = {"messages": "prompt,completion", "chat_template": template}
+    convert_text(rows, tmp_path / "d", tokenizer="bytes", **options)
+    stoker.append(tmp_path / "d", [{"prompt": talk("c"), "completion": completion}])
+    for batch in stoker.TextLoader(tmp_path / "d", batch_size=1, columns=("labels",), buckets=None):
+        trained = bytes(batch.labels[0][batch.labels[0] != -100].tolist()).decode()
+        assert trained == ("b;" if template.endswith("jinja") else "b<|im_end|>\n")
+
+
+PROMPT, GOOD, BAD = talk("a"), talk("yes", role="assistant"), talk("no", role="assistant")
+
+
+@pytest.mark.parametrize(
+    ("messages", "row"),
+    [
+        ("prompt,chosen,rejected", {"prompt": PROMPT, "chosen": GOOD, "rejected": BAD}),
+        ("prompt,chosen,rejected", {"prompt": "a", "chosen": PROMPT + GOOD, "rejected": PROMPT + BAD}),
+        ("chosen,rejected", {"chosen": PROMPT + GOOD, "rejected": PROMPT + BAD}),
+        ("asked,good,bad", {"asked": PROMPT, "good": GOOD[0], "bad": BAD[0]}),
+    ],
+)
+@pytest.mark.parametrize("template", ["chatml", THINKS])
+def test_preference_pairs_of_messages_have_a_prompt_and_two_answers(
+    tmp_path: Path, messages: str, row: dict[str, Any], template: str
+) -> None:
+    if template != "chatml":
+        (tmp_path / "t.jinja").write_text(template)
+    chosen = template if template == "chatml" else tmp_path / "t.jinja"
+    options: dict[str, Any] = {"messages": messages, "chat_template": chosen}
+    convert_text([row], tmp_path / "d", tokenizer="bytes", **options)
+    stoker.append(tmp_path / "d", [row, row])
+    pairs = stoker.bucketing.PreferencePairs()
+    ids, mask, completion = next(iter(stoker.TextLoader(tmp_path / "d", batch_size=3, batchify=pairs)))
+    texts = [bytes(one[kept].tolist()).decode() for one, kept in zip(ids, mask.astype(bool), strict=True)]
+    answers = [
+        bytes(one[kept].tolist()).decode() for one, kept in zip(ids, completion.astype(bool), strict=True)
+    ]
+    if template == "chatml":
+        whole = ["".join(map(MARKED.format, ("user", "assistant"), ("a", word))) for word in ("yes", "no")]
+        assert answers == ["yes<|im_end|>\n"] * 3 + ["no<|im_end|>\n"] * 3
+    else:
+        whole = [f"<user>a;<assistant>{word};" for word in ("yes", "no")]
+        assert answers == ["yes;"] * 3 + ["no;"] * 3
+    assert texts == [whole[0]] * 3 + [whole[1]] * 3
+
+
+@pytest.mark.parametrize(
+    ("messages", "row", "message"),
+    [
+        ("chosen,rejected", {"chosen": PROMPT, "rejected": PROMPT + BAD}, "answers to one prompt"),
+        ("chosen,rejected", {"chosen": GOOD, "rejected": BAD}, "answers to one prompt"),
+        (None, {"prompt": "a", "chosen": PROMPT + GOOD}, "no text in field 'chosen', but messages: name"),
+    ],
+)
+def test_answers_without_a_common_prompt_are_refused(
+    tmp_path: Path, messages: str | None, row: dict[str, Any], message: str
+) -> None:
+    options: dict[str, Any] = {"fields": ["prompt", "chosen"]}
+    if messages is not None:
+        options = {"messages": messages, "chat_template": "chatml"}
+    (tmp_path / "t.jsonl").write_text(json.dumps(row))
+    with pytest.raises(SourceError, match=message):
+        convert_text(tmp_path / "t.jsonl", tmp_path / "d", tokenizer="bytes", **options)
+
+
+def test_plain_text_is_mixed_with_trained_answers(tmp_path: Path) -> None:
+    pairs, plain = [{"q": "one ", "a": "two"}], [{"text": "three"}]
+    convert_text(pairs, tmp_path / "sft", fields=["q", "a"], train_on="a", tokenizer="bytes")
+    convert_text(plain, tmp_path / "replay", fields=["text"], train_on="all", tokenizer="bytes")
+    stoker.append(tmp_path / "replay", [{"text": "four"}])
+    mixture = stoker.mix([(tmp_path / "sft", 0.5), (tmp_path / "replay", 0.5)], samples=4)
+    loader = stoker.TextLoader(mixture, batch_size=4, columns=("input_ids", "labels"), buckets=None)
+    kept = {bytes(ids[labels != -100].tolist()) for ids, labels in zip(*next(iter(loader)), strict=True)}
+    assert kept == {b"two", b"hree", b"our"}
