@@ -89,6 +89,8 @@ def append(
     """
     with locked_dataset(dataset, resumes=True) as (folder, last):
         _check_own_shards(folder, last)
+        if isinstance(source, (str, os.PathLike)) and os.path.realpath(source) == os.path.realpath(folder):
+            raise ConfigError("the source is the dataset itself", path=folder, hint="Name another source.")
         names = appended_classes(check_classes(classes), last)
         unfinished = folder / _UNFINISHED
         given: dict[str, Any] = {

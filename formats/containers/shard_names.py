@@ -33,7 +33,7 @@ def expand(path: str | os.PathLike[str]) -> list[str]:
     """Return the resolved paths, or the URLs, of the shards that a user names."""
     # A name may have lists in braces (``train-{000..099}.tar``, ``{a,b}.tar``) and patterns (``*.tar``; at a
     # URL in its last part alone). A folder stands for the files in it that have the suffix of a container or,
-    # without any, for those with another suffix after it, which are compressed.
+    # without any, for those with another suffix after it, which are compressed, or for its TFRecord files.
     check_named(shard=path)
     text = os.fspath(path)
     if is_url(text):
@@ -223,12 +223,24 @@ def _read_beside(folder: str) -> bytes | None:
 
 def _shards_among(names: list[str]) -> list[str]:
     """Return the names of shards, or else those of compressed shards, sorted."""
-    plain = sorted(filter(_has_suffix, names))
-    return plain or sorted(filter(_may_be_shard, names))
+    found = (sorted(filter(belongs, names)) for belongs in (_has_suffix, _is_compressed, names_tfrecord))
+    return next(filter(None, found), [])
 
 
 def _may_be_shard(name: str) -> bool:
-    return _has_suffix(name) or _has_suffix(Path(name).stem)
+    return _has_suffix(name) or _is_compressed(name) or names_tfrecord(name)
+
+
+def _is_compressed(name: str) -> bool:
+    return _has_suffix(Path(name).stem)
+
+
+def names_tfrecord(path: str) -> bool:
+    """Return whether a path or URL is named as TFRecord files are, which have no usual suffix."""
+    name = path.rpartition("/")[2]
+    if (match := _OF.fullmatch(name)) is not None and not match[5]:
+        return True
+    return "tfrec" in name.lower() and not name.endswith((".idx", ".index", ".json", ".txt"))
 
 
 def _has_suffix(name: str) -> bool:

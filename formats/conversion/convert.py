@@ -19,13 +19,16 @@ from stoker.urls import is_url
 
 from ..containers.container import DEFAULT_CONTAINER
 from ..dataset.columns import ORIGIN_COLUMNS
+from ..dataset.dataset import Dataset
+from ..dataset.index import BAND_COLUMNS
+from ..dataset.manifest import Manifest
 from ..files import check_named, is_inside
 from ..sources.listing import Listing
 from ..sources.options import SourceOptions
 from ..sources.registry import find_format
 from ..sources.source import Source
 from ..threads import available_cores, check_threads
-from .captions import Captions, tokenize_captions
+from .captions import CaptionOptions, Captions, captions_like, tokenize_captions
 from .execution import execute
 from .image_encoder import ImageEncoder
 from .listed_samples import check_loss, check_mask_map, list_samples
@@ -132,6 +135,8 @@ def convert(
     del given["source"], given["target"]
     check_progress(given.pop("progress", None))
     arguments = ConvertArguments(**given)
+    if isinstance(source, Dataset) and arguments.source_options.make is None:
+        return _convert_files(source.address, target, arguments, progress, source)
     if arguments.source_options.make is not None or not isinstance(source, (str, os.PathLike)):
         from .python_dataset import convert_items
 
@@ -144,6 +149,7 @@ def _convert_files(
     target: str | os.PathLike[str],
     arguments: ConvertArguments,
     progress: Progress | None,
+    dataset: Dataset | None = None,
 ) -> Summary:
     """Convert images in files: every stage of a conversion, in order."""
     # 1. The options, checked and resolved for the format of the source, which is detected.
@@ -153,7 +159,7 @@ def _convert_files(
     remote = any(map(is_url, (path, *places.values())))
     default_threads = max(available_cores(), _LEAST_THREADS_FOR_URLS) if remote else None
     threads = check_threads(arguments.num_threads, default_threads)
-    source = Source(path, reading, captions.caption_column)
+    source = Source(path, reading, captions.caption_column, dataset)
     source_format = find_format(source, reading.source_format)
     options = ConvertOptions.resolve(arguments, source_format.name)
     _check_outside_source(path, target, options.splits)
@@ -166,6 +172,8 @@ def _convert_files(
     if captions.caption_column is not None:
         listing, recorded, tokenizer = tokenize_captions(listing, captions, threads, path)
         options = replace(options, captions=recorded)
+    elif listing.manifest is not None:
+        options, tokenizer = _as_in_dataset(listing.manifest, Path(listing.root), options, arguments)
     allow_loss = cast("Fraction | None", arguments.selection.allow_loss)  # the check has parsed it
     check_loss(listing, allow_loss)
     with ExitStack() as stack:
@@ -189,6 +197,21 @@ def _convert_files(
             allow_loss=allow_loss,
             allow_missing_classes=arguments.selection.allow_missing_classes,
         )
+
+
+def _as_in_dataset(
+    manifest: Manifest, folder: Path, options: ConvertOptions, arguments: ConvertArguments
+) -> tuple[ConvertOptions, bytes | None]:
+    """Options, and the file of a tokenizer, for samples with restart markers or captions of a dataset."""
+    has_bands = BAND_COLUMNS.keys() <= manifest.columns.keys()
+    if has_bands and arguments.storage.restarts is None and options.encoding in ("keep", "jpeg"):
+        options = replace(options, restarts=True)
+    captions = captions_like(manifest, folder)
+    if captions.caption_column is None:
+        return options, None
+    tokenizer = captions.make()
+    recorded = CaptionOptions.of(captions.caption_column, tokenizer, captions)
+    return replace(options, captions=recorded), tokenizer.file
 
 
 def _check_outside_source(
@@ -224,7 +247,7 @@ def _check_listing(listing: Listing, options: ConvertOptions, target: str | os.P
                 hint="Name another folder as the target.",
             )
     taken = sorted(listing.columns.keys() & ORIGIN_COLUMNS.keys())
-    if taken and options.mode != "none":
+    if taken and options.mode != "none" and listing.manifest is None:
         raise ConfigError(
             f"the source has a column {taken[0]!r}, a name that the index of resized images uses itself",
             hint="Give the column another name in the source, or convert without resize.",

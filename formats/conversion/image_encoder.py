@@ -24,11 +24,20 @@ from ..containers.container import Writing, find_writing
 from ..containers.image_record import ImageRecord, StoredArray
 from ..containers.protobuf import Feature
 from ..dataset.annotations import MASK_COLUMNS, AnnotationInfo, Annotations, from_columns, to_columns
-from ..dataset.columns import RANGE_TYPES, ListColumn, Origin, origin_columns
-from ..dataset.index import BAND_COLUMNS
+from ..dataset.columns import (
+    ORIGIN_COLUMNS,
+    RANGE_TYPES,
+    ListColumn,
+    Origin,
+    has_origins,
+    origin_columns,
+    range_columns,
+    shape_column,
+)
+from ..dataset.index import BAND_COLUMNS, NO_CHECKSUM
 from ..dataset.manifest import TOKENIZER_NAME
-from ..sources.image_files import SkippedError, check_image, read_byte_range, read_source_file
-from ..sources.listing import ListedBlocks, Listing, Skip
+from ..sources.image_files import SkippedError, check_image, checked_start, read_byte_range, read_source_file
+from ..sources.listing import ListedBlocks, ListedFiles, Listing, Skip
 from .image_objects import ResizeGeometry, fit_objects, resize_geometry
 from .options import QUALITY, SUBSAMPLING, ConvertOptions
 from .plan import EncodedRecord
@@ -289,11 +298,22 @@ _CHUNK_SAMPLES = 32
 _CHUNK_SAMPLES_REENCODED = 8
 
 
+def _read_listed(files: ListedFiles, row: int, key: str) -> bytes:
+    """The bytes of a file, or of a range of a larger file."""
+    ranges, size = files.ranges, int(files.sizes[row])
+    if ranges is None:
+        return read_source_file(str(files.root), key, size, follow_links=files.follow_links)
+    file, offset = int(ranges.file[row]), int(ranges.offset[row])
+    pieces = 1 if ranges.pieces is None else int(ranges.pieces[row])
+    data = read_byte_range(ranges.files[file], ranges.file_sizes[file], offset, size, pieces)
+    if ranges.crc is not None and ranges.crc[row] not in (NO_CHECKSUM, crc32c(data)):
+        raise SkippedError("record whose checksum does not match", "")
+    return data
+
+
 @dataclass(frozen=True)
 class ImageEncoder(ImageColumns):
     """Encodes the images of a listing, see :class:`stoker.formats.conversion.plan.Encoder`."""
-
-    arrays: ClassVar[Mapping[str, str]] = {}
 
     listing: Listing  # The images
     options: ConvertOptions  # How they are stored
@@ -304,6 +324,10 @@ class ImageEncoder(ImageColumns):
     @property
     def files(self) -> Mapping[str, bytes]:
         return {} if self.tokenizer is None else {TOKENIZER_NAME: self.tokenizer}
+
+    @property
+    def arrays(self) -> Mapping[str, str]:
+        return {name: array.dtype for name, array in self.listing.arrays.items()}
 
     @property
     def chunk_samples(self) -> int:
@@ -321,19 +345,15 @@ class ImageEncoder(ImageColumns):
         try:
             image = encode_image(self._read(row, sample.key), self.options)
             self._check_size(row, image)
-            return encode_record(sample._replace(mask=self._read_mask(row)), image, self._rules)
+            sample = sample._replace(mask=self._read_mask(row), arrays=tuple(self._arrays(row)))
+            return encode_record(sample, image, self._rules)
         except SkippedError as skip:
             return Skip(sample.key, *skip.args)
 
     def _read(self, row: int, key: str) -> bytes:
-        listing, ranges, size = self.listing, self.listing.ranges, int(self.listing.sizes[row])
-        if listing.blocks is not None:
-            return self._read_block(row, listing.blocks)
-        if ranges is None:
-            return read_source_file(str(listing.root), key, size, follow_links=listing.follow_links)
-        file, offset = int(ranges.file[row]), int(ranges.offset[row])
-        pieces = 1 if ranges.pieces is None else int(ranges.pieces[row])
-        return read_byte_range(ranges.files[file], ranges.file_sizes[file], offset, size, pieces)
+        if self.listing.blocks is not None:
+            return self._read_block(row, self.listing.blocks)
+        return checked_start(_read_listed(self.listing, row, key))
 
     def _read_block(self, row: int, blocks: ListedBlocks) -> bytes:
         assert self.images is not None, "given for every listing with blocks"
@@ -375,10 +395,14 @@ class ImageEncoder(ImageColumns):
         if masks is None:
             return None
         try:
-            key, size = masks.keys[row].as_py(), int(masks.sizes[row])
-            return read_source_file(str(masks.root), key, size, follow_links=masks.follow_links)
+            return checked_start(_read_listed(masks, row, masks.keys[row].as_py()))
         except SkippedError as error:
             raise SkippedError("broken mask", ": ".join(filter(None, error.args))) from error
+
+    def _arrays(self, row: int) -> Iterator[StoredArray]:
+        for name, array in self.listing.arrays.items():
+            shape = tuple(self.listing.columns[shape_column(name)][row].as_py())
+            yield StoredArray(name, array.dtype, shape, _read_listed(array.files, row, name))
 
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[RecordDetails], ends: npt.NDArray[np.int64]
@@ -387,7 +411,12 @@ class ImageEncoder(ImageColumns):
         listing = self.listing
         columns = {name: array.take(rows) for name, array in listing.labelled_columns.items()}
         if self._rules.keeps_origins:  # in front of the other columns
-            columns = {**origin_columns([record.origin for record in details]), **columns}
+            origins = [record.origin for record in details]
+            if has_origins({name: str(column.type) for name, column in columns.items()}):
+                earlier = zip(*(columns[name].to_pylist() for name in ORIGIN_COLUMNS), strict=True)
+                origins = [new.after(Origin(*old)) for new, old in zip(origins, earlier, strict=True)]
+            columns |= origin_columns(origins)
+            columns = {**{name: columns[name] for name in ORIGIN_COLUMNS}, **columns}
         if self.options.restarts:
             columns |= band_columns([record.bands for record in details])
         if listing.objects is not None:
@@ -396,6 +425,8 @@ class ImageEncoder(ImageColumns):
             columns |= object_columns(samples, self._objects(np.zeros(1, np.int64))[0])
         if listing.masks is not None:
             columns |= make_range_columns(tuple(MASK_COLUMNS), [record.mask for record in details], ends)
+        for i, name in enumerate(listing.arrays):
+            columns |= make_range_columns(range_columns(name), [record.arrays[i] for record in details], ends)
         return columns
 
     def strict_error(self, skip: Skip) -> DecodeError:

@@ -77,7 +77,8 @@ def check_mask_map(listing: Listing, mask_map: str | None) -> None:
                 "is 'other'; mask_map='ade20k' ignores it and counts the others from 0",
             )
         ignore = listing.info.ignore
-        only = None if ignore is None else only_class(masks, ignore)
+        of_dataset = masks.ranges is not None  # whose values have been mapped
+        only = None if ignore is None or of_dataset else only_class(masks, ignore)
         if only is not None:
             raise ConfigError(
                 f"the masks have the values {only} and {ignore} alone, and {ignore} is ignored",

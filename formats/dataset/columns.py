@@ -226,6 +226,12 @@ class Origin(NamedTuple):
     scale_x: float = 1.0
     scale_y: float = 1.0
 
+    def after(self, first: Origin) -> Origin:
+        """The origin of an image that was resized twice, the first time with the origin ``first``."""
+        left, top = first.left + first.scale_x * self.left, first.top + first.scale_y * self.top
+        scales = first.scale_x * self.scale_x, first.scale_y * self.scale_y
+        return Origin(first.height, first.width, left, top, *scales)
+
 
 class Origins(NamedTuple):
     """The way from M stored images back to the images of the source."""

@@ -289,7 +289,7 @@ def _check_version(version: object) -> None:
 
 def is_dataset(folder: Path) -> bool:
     """Return whether a folder is a dataset, an unfinished one, or contains datasets."""
-    return (folder / MANIFEST_NAME).exists() or _is_unfinished(folder) or bool(_datasets_in(folder))
+    return (folder / MANIFEST_NAME).exists() or _is_unfinished(folder) or bool(datasets_in(folder))
 
 
 def read_tokenizer(folder: Path) -> bytes:
@@ -333,7 +333,8 @@ def _is_unfinished(folder: Path) -> bool:
     return any((parent / STATE_NAME).is_dir() for parent in (folder, folder.parent))
 
 
-def _datasets_in(folder: Path) -> list[str]:
+def datasets_in(folder: Path) -> list[str]:
+    """The names of the folders in a folder that are datasets."""
     try:
         with os.scandir(folder) as entries:  # one at a time: it may be a folder of a million images
             return sorted(
@@ -346,7 +347,7 @@ def _datasets_in(folder: Path) -> list[str]:
 def _missing_hint(folder: Path) -> str:
     if _is_unfinished(folder):
         return "Its conversion has not ended: run the same command again, and it resumes."
-    if splits := _datasets_in(folder):
+    if splits := datasets_in(folder):
         return f"It contains datasets: {', '.join(splits)}."
     return (
         "Make one with: stoker convert SOURCE DATASET, or for shards that exist: "

@@ -28,6 +28,7 @@ from stoker.urls import is_url
 from ..containers.container import Record, Sidecar
 from ..containers.external import ExternalShard, ParsedRecord, error_about, find_shards, parse_records
 from ..containers.image_record import ExternalObjects, ExternalSample, FeatureNames
+from ..dataset.dataset import Dataset
 from ..dataset.index import (
     IMAGE_COLUMNS,
     KNOWN_COLUMNS,
@@ -35,15 +36,19 @@ from ..dataset.index import (
     REQUIRED_COLUMNS,
     Index,
     concat_indexes,
+    open_index,
     write_index,
 )
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SHARDS_STATE, IndexFile, Manifest, Shard
 from ..dataset.versions import publish_index
 from ..files import check_named, file_digest
 from ..remote.store import Store
+from ..sources.archives import name_parts
 from ..sources.columns import typed_column
-from ..sources.listing import Skip, missing_classes_error, no_images_error
+from ..sources.datasets import list_samples
+from ..sources.listing import Listing, Skip, missing_classes_error, no_images_error
 from ..sources.objects import BadObjectError, ObjectTable, check_shares, checked_box
+from ..sources.source import Source
 from ..threads import thread_map
 from .class_names import ClassNames, Contradiction, check_class, label_type_error
 
@@ -85,6 +90,19 @@ def index(
         return _Indexer(folder, shards, names, classes, progress).run(locations, by_ranges=by_ranges)
 
     return _make_at_url(make, Store(into)) if is_url(into) else publish_index(Path(into), make)
+
+
+def list_shards(source: Source) -> Listing:
+    """List the images of TFRecord or LMDB shards, which are indexed for that."""
+    container, shards = find_shards([source.path], door="convert")
+    names = name_parts(source.parts, container.feature_names or FeatureNames())
+    with tempfile.TemporaryDirectory(prefix="stoker-index-") as temporary:  # the index stays mapped
+        folder = Path(temporary)
+        manifest = index([source.path], folder, container=container.name, names=names)
+        dataset = Dataset(folder, manifest, open_index(folder, manifest), [])
+        listing = list_samples(dataset, [shard.file for shard in shards])
+    skipped = (Skip("", reason) for reason, number in manifest.skipped.items() for _ in range(number))
+    return replace(listing, root=os.fspath(source.path), skipped=tuple(skipped), manifest=None)
 
 
 def _make_at_url(make: Callable[[Path], Manifest], store: Store) -> Manifest:

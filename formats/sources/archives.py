@@ -156,7 +156,7 @@ def name_parts(fields: Mapping[str, str | None], usual: FeatureNames) -> Feature
         names,
         encoded=part_of_role.get("image", names.encoded),
         label=part_of_role.get("label", names.label),
-        key=part_of_role.get("key"),
+        key=part_of_role.get("key", names.key),
         columns=columns,
     )
 

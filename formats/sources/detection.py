@@ -13,8 +13,10 @@ from pathlib import Path, PurePosixPath
 
 from stoker.urls import is_url
 
-from ..containers.container import find_container
-from ..containers.shard_names import is_pattern
+from ..containers.container import find_container, is_local_shard
+from ..containers.shard_names import expand, is_pattern, names_tfrecord
+from ..dataset.manifest import MANIFEST_NAME
+from ..dataset.versions import split_version
 from ..files import open_regular, read_at
 from ..remote.store import Store
 from .image_files import has_image_suffix
@@ -72,6 +74,29 @@ def _is_folder_of(source: Source, suffix: str, beside: tuple[str, ...] = ()) -> 
                         return False
                     names.append(entry.name)
     return any(one.endswith(suffix) and "/" not in one for one in names) and all(map(may_be_there, names))
+
+
+def is_dataset_of_stoker(source: Source) -> bool:
+    """Whether a source is a dataset, or a version of one such as ``shards/train@2``."""
+    path, _ = split_version(source.path)
+    if is_url(path):
+        is_folder = _is_folder_at_url(Source(path)) and not names_tfrecord(_text(source))
+        return is_folder and Store(path).size(MANIFEST_NAME) is not None
+    return source.dataset is not None or Path(path, MANIFEST_NAME).exists()
+
+
+def is_shards(source: Source) -> bool:
+    """Whether a source is TFRecords or LMDB folders: on a disk by their start, at a URL by name."""
+    if is_url(source.path):
+        if names_tfrecord(_text(source)) or is_pattern(source.path):
+            return True
+        return _is_folder_at_url(source) and any(map(names_tfrecord, source.folder.names("")))
+    path = Path(expand(source.path)[0] if is_pattern(source.path) else source.path)
+    if is_local_shard(path) or not path.is_dir():
+        return is_local_shard(path)
+    with os.scandir(path) as entries:
+        shown = [entry for entry in entries if not entry.name.startswith(".")]
+        return any(names_tfrecord(one.name) for one in shown) and not any(one.is_dir() for one in shown)
 
 
 def is_table(source: Source) -> bool:

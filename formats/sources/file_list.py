@@ -24,14 +24,13 @@ from typing import Any, NoReturn, TextIO
 from stoker.errors import SourceError
 from stoker.urls import is_url
 
-from ..containers.container import is_local_shard
 from ..dataset.index import KNOWN_COLUMNS
 from ..files import open_regular, printable_name
 from ..remote.store import local_copies
 from .columns import EntryColumns
 from .image_files import IMAGE_SUFFIXES, LISTED_TWICE, NamedFiles, find_files, resolve
 from .json_stream import stream_array
-from .listing import INDEX_SHARDS, Listing, Skip, no_images_error
+from .listing import Listing, Skip, no_images_error
 from .options import SOURCE_DESCRIPTIONS, SourceOptions
 from .source import Source
 
@@ -120,8 +119,6 @@ def _read_entries(file: Path, options: SourceOptions, *, needs_label: bool) -> I
     """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels, or None."""
     suffix = file.suffix.lower()
     if suffix not in _READERS:
-        if is_local_shard(file):
-            raise SourceError("the source is a shard of another program", path=file, hint=INDEX_SHARDS)
         if suffix == ".gz":
             _fail(file, "the source is packed by gzip, as only COCO's JSON may be: unpack it")
         _fail(file, "the source is neither a folder nor a .csv, .json, .jsonl or .txt file")

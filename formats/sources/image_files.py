@@ -112,7 +112,8 @@ def is_text(root: str, key: str) -> bool:
     return b"\0" not in start
 
 
-def _checked(data: bytes) -> bytes:
+def checked_start(data: bytes) -> bytes:
+    """Return the bytes of a file that starts as an image does; SkippedError for another one."""
     if not is_image_start(data[:SIGNATURE_BYTES]):
         raise SkippedError("not an image", "")
     return data
@@ -132,18 +133,18 @@ def read_source_file(root: str, key: str, size: int, *, follow_links: bool = Tru
         if data is None:
             raise _storage_failed("No such file or directory", f"{root}/{key}")
         _check_size(len(data), size)
-        return _checked(data)
+        return checked_start(data)
     with _opened(root, key, follow_links=follow_links, listed=True) as descriptor:
         # The start of a large file shows whether the rest need be read.
         if size > 1 << 20 and not _starts_image(descriptor):
             raise SkippedError("not an image", "")
-        return _checked(_read(descriptor, size, 0, size))
+        return checked_start(_read(descriptor, size, 0, size))
 
 
 def read_byte_range(file: str, file_size: int, offset: int, size: int, pieces: int = 1) -> bytes:
-    """Read an image of ``size`` bytes at an offset of a file or URL that had ``file_size`` bytes when listed.
+    """Read ``size`` bytes at an offset of a file or URL that had ``file_size`` bytes when it was listed.
 
-    In a RecordIO file the image may lie in several pieces.
+    In a RecordIO file they may lie in several pieces.
     """
     if size > _LONGEST:
         raise SkippedError("larger than 2 GiB", "")
@@ -158,7 +159,7 @@ def read_byte_range(file: str, file_size: int, offset: int, size: int, pieces: i
         from ..containers.recordio import join_pieces
 
         data = join_pieces(data)
-    return _checked(data)
+    return data
 
 
 def _read(descriptor: int, file_size: int, offset: int, length: int) -> bytes:

@@ -21,7 +21,7 @@ from stoker.errors import SourceError
 from ..containers.container import is_local_shard
 from ..dataset.annotations import AnnotationInfo
 from ..dataset.columns import each, take_strings
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME
+from ..dataset.manifest import Manifest
 
 
 class Skip(NamedTuple):
@@ -70,24 +70,6 @@ def _taken(value: Any, rows: npt.NDArray[np.int64]) -> Any:
 
 
 @dataclass(frozen=True)
-class ListedFiles(_Rows):
-    """Files as columns, which take little more memory than their names."""
-
-    root: Path | str  # Folder that keys are relative to, or its URL
-    keys: pa.Array  # (N,) large_string, paths relative to ``root`` with ``/``, or absolute paths of a list
-    sizes: npt.NDArray[np.int64]  # (N,) int64, bytes
-    # (N,) int64, nanoseconds since 1970, by which a changed source is recognised
-    modified: npt.NDArray[np.int64]
-    follow_links: bool = field(default=True, kw_only=True)  # Whether files may be links when they are read
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def names(self) -> Iterator[str]:
-        return each(self.keys)
-
-
-@dataclass(frozen=True)
 class FileRanges(_Rows):
     """Byte ranges of images in larger files, such as archives."""
 
@@ -97,6 +79,36 @@ class FileRanges(_Rows):
     offset: npt.NDArray[np.int64]  # (N,) int64, first byte of each image in its file
     # (N,) int32, pieces in which each image lies in a RecordIO file; None where all lie in one
     pieces: npt.NDArray[np.int32] | None = None
+    # (N,) uint32, CRC32C of each image; None where nothing states it
+    crc: npt.NDArray[np.uint32] | None = None
+
+
+@dataclass(frozen=True)
+class ListedFiles(_Rows):
+    """Files as columns, which take little more memory than their names."""
+
+    root: Path | str  # Folder that keys are relative to, or its URL
+    keys: pa.Array  # (N,) large_string, paths relative to ``root`` with ``/``, or absolute paths of a list
+    sizes: npt.NDArray[np.int64]  # (N,) int64, bytes
+    # (N,) int64, nanoseconds since 1970, by which a changed source is recognised
+    modified: npt.NDArray[np.int64]
+    follow_links: bool = field(default=True, kw_only=True)  # Whether files may be links when they are read
+    # Byte range of each file, if they lie in larger files; keys are then names alone
+    ranges: FileRanges | None = field(default=None, kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def names(self) -> Iterator[str]:
+        return each(self.keys)
+
+
+@dataclass(frozen=True)
+class ListedArrays(_Rows):
+    """The arrays of a column; the column with their shapes is among those of the listing."""
+
+    files: ListedFiles  # Their bytes, in C order, little-endian
+    dtype: str  # NumPy's name of the type of their elements
 
 
 @dataclass(frozen=True)
@@ -142,8 +154,7 @@ class Listing(ListedFiles):
     missing_classes: tuple[Skip, ...] = ()  # Classes of the source that have no image, with the reason
     objects: ListedObjects | None = None  # Objects of the images, if the source has any
     masks: ListedFiles | None = None  # The mask of each image, if the source has masks
-    # Byte range of each image, if images lie in larger files; keys are then names alone
-    ranges: FileRanges | None = None
+    arrays: Mapping[str, ListedArrays] = field(default_factory=dict)  # Arrays of the samples, by name
     # Block and row of each image, if such files are read in blocks; sizes are then estimates
     blocks: ListedBlocks | None = None
     info: AnnotationInfo = field(default_factory=AnnotationInfo)  # Meaning of the objects and masks
@@ -151,6 +162,7 @@ class Listing(ListedFiles):
     # (N,) int8, number of each image's split; None if the source names no splits
     split: npt.NDArray[np.int8] | None = None
     splits: tuple[str, ...] = ()  # Names of the splits, by number; empty if the source names none
+    manifest: Manifest | None = None  # Manifest of the source, if it is a dataset of Stoker
 
     @property
     def multi_label(self) -> bool:
@@ -178,9 +190,10 @@ class Listing(ListedFiles):
             digest.update(repr((self.objects.relative, sorted(self.objects.columns))).encode())
             named |= self.objects.columns
             arrays += [self.objects.heights, self.objects.widths]
-        if self.masks is not None:
-            named["mask"] = self.masks.keys
-            arrays += [self.masks.sizes, self.masks.modified]
+        for name, files in {"mask": self.masks, **{n: one.files for n, one in self.arrays.items()}}.items():
+            if files is not None:
+                named[name] = files.keys
+                arrays += [files.sizes, files.modified]
         if self.ranges is not None:
             digest.update(repr((self.ranges.files, self.ranges.file_sizes)).encode())
             arrays += [self.ranges.file, self.ranges.offset]
@@ -205,12 +218,7 @@ _REMEDIES = {
     "path that leaves the source": "Relative paths stay in the folder of the list: write absolute ones.",
     "URL in a list on a disk": "A list of images at URLs must lie at a URL, too: put it there.",
 }
-INDEX_SHARDS = (
-    "Make a dataset of the shards of another program with stoker index: stoker index SHARDS --into DATASET."
-)
-"""The hint for a source of shards in place of images."""
 _NAMED = 3  # files
-_DATASET = {MANIFEST_NAME, INDEX_NAME}
 
 
 def no_images_error(
@@ -218,10 +226,8 @@ def no_images_error(
 ) -> SourceError:
     """The error about a source without images, with the reasons why files were left out and their numbers."""
     skipped = list(skipped)
-    if {skip.key for skip in skipped} >= _DATASET:
-        return SourceError(message, path=path, hint="It is a dataset already: look at it with stoker info.")
     if any(skip.key and is_local_shard(Path(path) / skip.key) for skip in skipped[:_NAMED]):
-        return SourceError(message, path=path, hint=INDEX_SHARDS)
+        return SourceError(message, path=path, hint="Name the shards themselves, or a pattern for them.")
     counts = Counter(skip.reason for skip in skipped)
     reasons = name_reasons(skipped)
     remedies = " ".join(_REMEDIES[reason] for reason in _REMEDIES if counts[reason])

@@ -13,8 +13,9 @@ from typing import Any, Literal
 from ..options import check_options, option, whole
 
 SourceFormatName = Literal[
-    "folder", "list", "coco", "voc", "yolo", "open_images", "pairs", "webdataset", "table", "recordio", "mds"
-]
+    "folder", "list", "coco", "voc", "yolo", "open_images", "pairs", "webdataset", "table", "recordio", "mds",
+    "dataset", "shards",
+]  # fmt: skip
 """One name for each row of :data:`stoker.formats.sources.registry.SOURCE_FORMATS`."""
 
 SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
@@ -28,12 +29,14 @@ SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
     "table": "Parquet files, as a pattern or a folder, or a folder that save_to_disk made",
     "recordio": "MXNet's .rec files",
     "mds": "a folder of Mosaic Streaming",
+    "shards": "TFRecord files or LMDB folders, as a pattern or a folder",
+    "dataset": "a dataset of Stoker",
     "pairs": "with a folder of masks (of classes, or of objects), a folder of images",
 }
 """A description of a source of each format, for the help of the command line and for messages."""
 
 _READING, _FOLDERS, _MASKS, _MEMBERS = "Source", "Folders", "Masks", "Lists, tables and archives"
-_ARCHIVES = ("table", "mds", "webdataset")
+_ARCHIVES = ("table", "mds", "webdataset", "shards")
 
 
 @dataclass(frozen=True)
@@ -80,15 +83,15 @@ class SourceOptions:
     )
     label_column: str | None = option(
         None,
-        "Column of a list or table with the labels, or member of a tar, such as json:label; by default "
-        "label, or cls in a tar.",
+        "Column of a list or table with the labels, feature of TFRecords, or member of a tar, such as "
+        "json:label; by default label, image/class/label, or cls in a tar.",
         _MEMBERS,
         sources=("list", *_ARCHIVES),
     )
     image_column: str | None = option(
         None,
-        "Column of a table with the images, or suffixes of the images in a tar, by default "
-        "'jpg;jpeg;png;webp'.",
+        "Column of a table or feature of TFRecords with the images, or suffixes of the images in a tar, by "
+        "default 'jpg;jpeg;png;webp'.",
         _MEMBERS,
         sources=_ARCHIVES,
     )

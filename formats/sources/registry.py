@@ -49,12 +49,14 @@ class SourceFormat:
 
     name: SourceFormatName
     detects: Callable[[Source], bool]  # Whether a source has this format
-    lists: str  # Module in this package and its function that lists a source, such as "coco.list_coco"
+    # Module in this package, or with a dot in formats, and its function that lists a source: "coco.list_coco"
+    lists: str
     has_captions: bool = False  # Whether a sample may have captions
     reads_instances: bool = False  # Whether the format reads the masks in ``instances`` itself
 
 
 SOURCE_FORMATS = (
+    SourceFormat("dataset", detection.is_dataset_of_stoker, "datasets.list_dataset", has_captions=True),
     SourceFormat("table", detection.is_table, "tables.list_table", has_captions=True),
     SourceFormat("recordio", detection.is_recordio, "archives.list_recordio"),
     SourceFormat("mds", detection.is_mds, "archives.list_mds", has_captions=True),
@@ -64,6 +66,7 @@ SOURCE_FORMATS = (
         "open_images", detection.is_open_images, "open_images.list_open_images", reads_instances=True
     ),
     SourceFormat("coco", detection.is_coco, "coco.list_coco"),
+    SourceFormat("shards", detection.is_shards, ".in_place.shards.list_shards", has_captions=True),
     SourceFormat("list", detection.is_list, "file_list.list_named_images", has_captions=True),
     SourceFormat("yolo", detection.is_yolo, "yolo.list_yolo"),
     SourceFormat("pairs", detection.is_pairs, "masks.list_pairs"),
@@ -92,7 +95,7 @@ def find_format(source: Source, name: str | None = None, door: Door = "convert")
 def list_source(source: Source, source_format: SourceFormat) -> Listing:
     """List the images of a source, with all labels, objects and masks that it has for them."""
     _check_options(source, source_format)
-    if not is_url(source.path) and not is_pattern(source.path):
+    if source_format.name != "dataset" and not is_url(source.path) and not is_pattern(source.path):
         try:
             Path(source.path).stat()
         except OSError as error:
@@ -110,7 +113,7 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
 
 def _load(name: str) -> Callable[..., Any]:
     """Import a function of a module of this package."""
-    module, _, function = name.partition(".")
+    module, _, function = name.rpartition(".")
     loaded: Callable[..., Any] = getattr(import_module(f".{module}", __package__), function)
     return loaded
 

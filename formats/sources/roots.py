@@ -20,6 +20,7 @@ from stoker.errors import SourceError
 from stoker.urls import is_url
 
 from ..containers.shard_names import is_pattern
+from ..dataset.manifest import datasets_in
 from ..splits import Door, call, group_by_split, join
 from . import detection
 from .image_files import has_image_suffix
@@ -80,6 +81,7 @@ def check_is_one_dataset(source: Source, detected: str, door: Door = "convert") 
             message = "the folder holds several splits of YOLO, which would become one dataset"
             _refuse(root, message, _yolo_splits(root), "to make one dataset of them: source_format='yolo'")
         folders = _folders(root)
+        _check_datasets(root, len(folders), door)
         if detected == "folder" and len(folders) <= _MOST_FOLDERS:
             refuse_root(("Pascal VOC's datasets", _voc(folders)), ("YOLO's splits", _yolo(root, folders)))
     if detected != "folder":
@@ -95,6 +97,13 @@ def check_splits(path: str | os.PathLike[str], door: Door) -> None:
     """Refuse a folder of splits whose files are no images, such as datasets and shards."""
     tree = _Tree(Source(path))
     _check_split_folders(tree, "", door, "each is a dataset of its own")
+
+
+def _check_datasets(root: Path, folders: int, door: Door) -> None:
+    if folders and len(datasets := datasets_in(root)) == folders:
+        calls = "; ".join(call(door, f"{root}/{name}", name) for name in datasets)
+        message = f"the folder holds the datasets {join(datasets)}, which would become one dataset"
+        raise SourceError(message, path=root, hint=f"Take each by itself: {calls}.")
 
 
 def _with_depth(door: Door, path: str) -> str:

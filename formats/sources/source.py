@@ -13,6 +13,7 @@ from pathlib import Path
 from stoker.errors import SourceError
 from stoker.urls import is_url
 
+from ..dataset.dataset import Dataset
 from ..files import leaves_folder, open_regular, read_at
 from ..remote.store import Store, StoredFile
 from ..threads import thread_map
@@ -37,6 +38,7 @@ class Source:
     path: str | os.PathLike[str]  # The source, or its URL
     options: SourceOptions = field(default_factory=SourceOptions)
     caption_column: str | None = None  # Name of the column or part with the captions of an image
+    dataset: Dataset | None = None  # The opened dataset, if the source is one; ``path`` is its address
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

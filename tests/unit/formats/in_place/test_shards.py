@@ -521,7 +521,7 @@ def test_damaged_and_compressed_shards_are_refused(tmp_path: Path) -> None:
         (["empty"], SourceError, "no image in these shards"),
         (["raw"], SourceError, "left out: 2 x image whose header cannot be read"),
         (["y", "into/../y"], SourceError, "more than once"),
-        (["folder"], SourceError, r"not a shard, but holds 1, such as a\.tfrecord.*\n.*folder/\*\.tfrecord"),
+        (["folder"], SourceError, r"not a shard, but holds 1, such as a\.bin.*\n.*folder/\*\.bin"),
         (["fifo"], SourceError, "not a shard of tfrecord or lmdb"),
         (["y", "fifo"], SourceError, "not a shard of tfrecord"),
     ],
@@ -530,7 +530,7 @@ def test_paths_that_are_not_shards_with_images_are_refused(
     tmp_path: Path, names: list[str], error: type[Exception], message: str
 ) -> None:
     (tmp_path / "folder").mkdir()
-    write_tfrecord(tmp_path / "folder" / "a.tfrecord", [example(jpeg(0), 0)])
+    write_tfrecord(tmp_path / "folder" / "a.bin", [example(jpeg(0), 0)])
     write_tfrecord(tmp_path / "empty", [])
     write_tfrecord(tmp_path / "raw", [example(b"raw", 0)] * 2)
     write_tfrecord(tmp_path / "y", [example(jpeg(0), 0)])
