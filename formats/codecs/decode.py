@@ -15,7 +15,7 @@ from stoker import _native
 from stoker.errors import DecodeError, ImageTooLargeError
 
 from .codec import CODECS, MAX_PIXELS, Codec, StoredForm, is_native
-from .header import exif_orientation, is_negative, open_image, turned
+from .header import check_rows, exif_orientation, is_negative, open_image, turned
 from .npy import decode_npy, npy_to_rgb, read_npy_header
 
 Pixels = npt.NDArray[np.uint8]
@@ -88,6 +88,7 @@ def _opened(data: Any, max_pixels: int) -> Iterator[Image.Image]:
     try:
         with open_image(data) as image:
             _check_size(image.height, image.width, max_pixels)
+            check_rows(data, image)
             yield image
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageTooLargeError(str(error)) from error

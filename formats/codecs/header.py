@@ -49,6 +49,16 @@ _STARTS = (1 << 10, 8 << 10, 64 << 10, 1 << 20)  # a camera's EXIF has up to 64 
 _TAIL = 2 << 10  # an eXIf chunk after the pixels is shorter, unless it holds a thumbnail
 _JPEG = b"\xff\xd8\xff"
 _PNG = b"\x89PNG\r\n\x1a\n"
+_PNG_SAMPLES = {2: 3, 4: 2, 6: 4}  # of a pixel, by colour type; 1 in grey and palettes (PNG 1.2, 4.1.1)
+_PNG_PASSES = (  # of an interlaced image: the first column and row, and the steps to the next (PNG 1.2, 2.6)
+    (0, 0, 8, 8),
+    (4, 0, 8, 8),
+    (0, 4, 4, 8),
+    (2, 0, 4, 4),
+    (0, 2, 2, 4),
+    (1, 0, 2, 2),
+    (0, 1, 1, 2),
+)
 _HAS_EXIF, _IS_ANIMATED = 0x08, 0x02  # flags of VP8X
 _END_OF_JPEG = b"\xff\xd9"
 HEIC_MISSING = "HEIC needs pillow-heif, which is not installed: pip install pillow-heif"
@@ -112,15 +122,43 @@ def open_mask(data: Any) -> Image.Image:
     """Open an encoded mask with Pillow; see :func:`open_image`."""
     known = [name for name in _MASK_FORMATS if name in _pillow_formats()]
     try:
-        return Image.open(io.BytesIO(data), formats=known)
+        image = Image.open(io.BytesIO(data), formats=known)
     except UnidentifiedImageError as error:
         raise ValueError(f"it is damaged, or in none of the formats of masks: {', '.join(known)}") from error
+    check_rows(data, image)
+    return image
 
 
 @cache
 def _pillow_formats() -> tuple[str, ...]:
     Image.init()
     return tuple(name for name in PILLOW_CODECS if name in Image.OPEN)
+
+
+def check_rows(data: Any, image: Image.Image) -> None:
+    """Refuse an opened PNG whose compressed rows end early. Pillow fills the others with zeros."""
+    view = memoryview(data)
+    if bytes(view[:8]) != _PNG:
+        return
+    bits = view[24] * _PNG_SAMPLES.get(view[25], 1)
+    passes = _PNG_PASSES if view[28] else ((0, 0, 1, 1),)
+    shapes = [
+        ((image.height - y + dy - 1) // dy, (image.width - x + dx - 1) // dx) for x, y, dx, dy in passes
+    ]
+    missing = sum(rows * (1 + (columns * bits + 7) // 8) for rows, columns in shapes if columns)
+    inflater, at, name = zlib.decompressobj(), 8, b""
+    while missing > 0 and name != b"IEND" and at < len(view):
+        length, name = int.from_bytes(view[at : at + 4], "big"), bytes(view[at + 4 : at + 8])
+        rest: Any = view[at + 8 : at + 8 + length] if name == b"IDAT" else b""
+        while rest and missing > 0:
+            try:
+                missing -= len(inflater.decompress(rest, min(missing, 1 << 20)))
+            except zlib.error:
+                return  # Pillow refuses it
+            rest = inflater.unconsumed_tail
+        at += length + 12
+    if missing > 0 and inflater.eof:  # Pillow refuses a stream without its end
+        raise DecodeError("the data ends before the image does")
 
 
 def exif_orientation(data: Any, image: Image.Image) -> int:

@@ -93,11 +93,6 @@ class MaskRules:
         """Whether masks of the source are images in colours."""
         return self.table is not None and isinstance(next(iter(self.table)), tuple)
 
-    @property
-    def keeps_bytes(self) -> bool:
-        """Whether a mask of 8 bits is stored as it is, without a look at its values."""
-        return self.table is None and not self.classes
-
     def classes_of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the classes, (H, W) uint8 or uint16, of such values or of (H, W, 3) uint8 colours."""
         classes = values if self.table is None else self._mapped(values)
@@ -148,8 +143,6 @@ def encode_mask(
     if CODECS[header.codec].lossy:
         raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
     bits = grey_bits(data, header.codec)
-    if bits == 8 and geometry.is_identity and rules.keeps_bytes:
-        return data
     values = rules.classes_of(_colors(data) if rules.has_colors else mask_values(data, bits or 8))
     if bits in (8, 16) and geometry.is_identity and rules.table is None:
         return data

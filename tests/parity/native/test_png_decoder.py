@@ -137,7 +137,7 @@ def test_a_crop_of_a_grey_loader_has_the_grey_of_the_whole_image(shards: Path) -
 
 
 def test_a_damaged_png_is_a_bad_sample_in_the_words_of_pillow(tmp_path: Path) -> None:
-    damaged, message = DAMAGED["rows that are missing"], r"image file is truncated .*bad\.png"
+    damaged, message = DAMAGED["a stream that is cut off"], r"image file is truncated .*bad\.png"
     assert_bad_sample_of_every_engine(tmp_path, "bad.png", damaged, message)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.images import decode_with_pillow, encode, first_images, noise
+from helpers.payloads import chunk, png
 from PIL import Image
 
 import stoker
@@ -24,7 +26,7 @@ from stoker.formats.codecs.decode import (
     decode_rgb,
     stored_form,
 )
-from stoker.formats.codecs.header import open_image
+from stoker.formats.codecs.header import open_image, open_mask
 
 GREYS = np.arange(0, 65536, 16, dtype=np.uint16).reshape(64, 64)
 HEIGHT, WIDTH = 9, 13
@@ -200,6 +202,38 @@ def test_the_reference_engine_refuses_a_jpeg_that_lacks_pixels() -> None:
         decode_for_reference(cut, Codec.JPEG, 64, 64)
     expected = np.asarray(Image.open(io.BytesIO(data)))
     np.testing.assert_array_equal(decode_for_reference(data, Codec.JPEG, 64, 64), expected)
+
+
+@pytest.mark.parametrize("interlaced", [False, True])
+@pytest.mark.parametrize(
+    ("color", "bits"), [(0, 1), (0, 4), (0, 8), (0, 16), (2, 8), (3, 2), (3, 8), (4, 8), (6, 8), (6, 16)]
+)
+def test_a_png_whose_rows_end_early_is_refused_by_every_decoder(
+    color: int, bits: int, interlaced: bool
+) -> None:
+    data = png(1, 13, 11, color, bits, interlaced=interlaced, split=20)
+    at, end = data.index(b"IDAT") - 4, len(data) - 12
+    chunks, head = [], data[:at]
+    while at < end:
+        length = int.from_bytes(data[at : at + 4], "big")
+        chunks.append(data[at + 8 : at + 8 + length])
+        at += length + 12
+    rows = zlib.decompress(b"".join(chunks))
+    for kept in (rows, rows + rows, rows[:-1], rows[: len(rows) // 2], b""):
+        changed = head + chunk(b"IDAT", zlib.compress(kept)) + chunk(b"IEND", b"")
+        for decode in (
+            lambda data: decode_rgb(data, Codec.PNG, 13, 11),
+            lambda data: decode_for_reference(data, Codec.PNG, 13, 11),
+            lambda data: decode_grey(data, Codec.PNG, 13, 11),
+            lambda data: decode_channels(data, Codec.PNG, 13, 11, alpha=False),
+            lambda data: decode_channels(data, Codec.PNG, 13, 11, alpha=True),
+            lambda data: np.asarray(open_mask(data)),
+        ):
+            if len(kept) >= len(rows):
+                assert np.array_equal(decode(changed), decode(data))
+            else:
+                with pytest.raises(DecodeError, match="the data ends before the image does"):
+                    decode(changed)
 
 
 def test_each_engine_decodes_only_its_codecs() -> None:

@@ -167,3 +167,11 @@ def test_a_mask_of_16_bits_is_kept_and_resized_by_nearest_pixels() -> None:
 def test_a_mask_of_more_pixels_than_the_limit_is_refused() -> None:
     with pytest.raises(SkippedError, match="broken mask"):
         encode_mask(png(Image.fromarray(values())), (H, W), WHOLE, MaskRules(), 100)
+
+
+@pytest.mark.parametrize("rules", [{"classes": 256}, {}, {"classes": 2}])
+def test_a_mask_whose_rows_end_early_is_refused(rules: dict[str, Any]) -> None:
+    data = png_file(H, W, zlib.compress(bytes(H // 2 * (W + 1))))
+    with pytest.raises(SkippedError, match="broken mask"):
+        stored_mask(data, **rules)
+    assert "the data ends before the image does" in str(mask_problem(data, (H, W)))
