@@ -26,6 +26,7 @@ _MOST_NAMES = 1_000_000  # names of one list
 _OF = re.compile(r"(.*?)(\d{1,9})([-_]of[-_])(\d{1,9})(?:-[0-9a-f]{16})?((?!\d).*)", re.DOTALL)
 _INDEX_FILE = "index.json"  # of Mosaic Streaming
 _MOST_INDEX = 1 << 28  # bytes
+_UNFINISHED = (".stoker-convert", ".stoker-stage")  # in a folder whose shards are not all there
 _CHECK = "Check the spelling of the folder and of the pattern."
 
 
@@ -111,7 +112,12 @@ def _on_disk(name: str) -> list[str]:
     if not path.is_dir():
         return [str(path)]
     with os.scandir(path) as entries:  # one at a time: it may be a folder of a million images
-        names = [entry.name for entry in entries if _may_be_shard(entry.name) and entry.is_file()]
+        found = (
+            entry for entry in entries if _may_be_shard(entry.name) or entry.name.startswith(_UNFINISHED)
+        )
+        names = [entry.name for entry in found if entry.is_file() or entry.name.startswith(_UNFINISHED)]
+    if any(name.startswith(_UNFINISHED) for name in names):
+        return [str(path)]
     shards = [str(path / name) for name in _shards_among(names)]
     check_complete(shards)
     return shards or [str(path)]

@@ -14,10 +14,11 @@ import os
 import random
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -53,6 +54,10 @@ _VALIDATORS = ("ETag", "etag", "Last-Modified", "Content-MD5", "Digest", "genera
 """Names in fsspec's ``info``, besides times, of what changes with the content of a file."""
 _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 30.0
+_LEAST_RATE = 1 << 10  # bytes a second, after _SILENT_SECONDS
+_MOST_WHOLE = 1 << 28  # bytes of a file in memory whose size is not known
+_MOST_PAGE = 1 << 26  # bytes of a page of links
+_MOST_UNSTATED = 1 << 36  # bytes of a download whose size the server does not state
 _POLL = 0.2  # seconds between two checks whether a read has been stopped
 _counted = [0]
 
@@ -89,6 +94,7 @@ class Store:
         self._root = str(root).rstrip("/")
         protocol = self._fs.protocol
         self._protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
+        self._is_web = self.url.startswith(_WEB)
 
     def __repr__(self) -> str:
         return f"Store({without_credentials(self.url)!r})"
@@ -115,7 +121,17 @@ class Store:
             return None
 
     def download(self, name: str, file: Path) -> None:
-        self._existing(name, "read", lambda: self._fs.get_file(self._readable(name), os.fspath(file)))
+        most = (self.size(name) if self._is_web else 0) or _MOST_UNSTATED
+
+        def fetch() -> None:
+            if not self._is_web:
+                self._fs.get_file(self._readable(name), os.fspath(file))
+                return
+            with file.open("wb") as target:
+                if self._receive(name, target.write, most) > most:
+                    raise NotImplementedError(f"more than {most:,} bytes came")
+
+        self._existing(name, "read", fetch)
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
 
@@ -130,11 +146,23 @@ class Store:
         return self._existing(name, f"read (bytes {start} to {stop})", read)
 
     def _cat(self, name: str, **limits: int) -> bytes:
+        if self._is_web:
+            parts = list[bytes]()
+            most = limits["end"] - limits["start"] if limits else _MOST_WHOLE
+            if self._receive(name, parts.append, most, **limits) > most and not limits:
+                raise NotImplementedError(f"more than {most:,} bytes came")
+            return b"".join(parts)
         if self._fs.async_impl:
-            return _read_asynchronously(self._fs, self._path(name), self._stop, **limits)
+            reading = self._fs._cat_file(self._path(name), **limits)
+            return bytes(_run_until_stopped(self._fs, reading, self._stop))
         if limits and not _OTHER_CACHES.intersection(self._protocols):
             return bytes(self._fs.cat_file(self._readable(name), cache_type="none", **limits))
         return bytes(self._fs.cat_file(self._readable(name), **limits))
+
+    def _receive(self, name: str, take: Callable[[bytes], object], most: int, **limits: int) -> int:
+        """Pass on an answer of a web server until there are more than ``most`` bytes; return their number."""
+        receiving = _receive(self._fs, self._path(name), take, most, **limits)
+        return int(_run_until_stopped(self._fs, receiving, self._stop))
 
     def is_folder(self) -> bool:
         return bool(self._try("", "looked for", lambda: self._fs.isdir(self._root)))
@@ -142,7 +170,7 @@ class Store:
     def files(self, names: Iterable[str] | None = None) -> list[StoredFile]:
         """Return all files in the folder and in folders in it, sorted by name."""
         # A web server need not list its folders: it is asked for ``names``, if they are given.
-        if self.url.startswith(_WEB):
+        if self._is_web:
             found = look_up(self._info, crawl(self._links, self._root) if names is None else names)
         else:
             self._fs.invalidate_cache()  # other machines, such as Ray's, may have written since
@@ -393,14 +421,8 @@ def _file_system(url: str) -> Any:
         raise MissingDependencyError(
             f"{url} needs the package fsspec", path=url, hint=install_hint("fsspec", "aiohttp")
         ) from error
-    options: dict[str, Any] = {}
     try:
-        if url.startswith(_WEB):
-            from aiohttp import ClientTimeout
-
-            options["client_kwargs"] = {
-                "timeout": ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
-            }
+        options = {"client_kwargs": _web_session()} if url.startswith(_WEB) else {}
         return fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
         message, hint = (
@@ -410,6 +432,60 @@ def _file_system(url: str) -> Any:
         raise MissingDependencyError(message, path=url, hint=hint) from error
     except ValueError as error:
         raise StorageError(f"no such storage: {error}", path=url) from error
+
+
+@cache
+def _web_session() -> dict[str, Any]:
+    """Arguments of sessions of aiohttp; those of fsspec's configuration come first."""
+    from aiohttp import ClientResponse, ClientTimeout
+    from fsspec.config import conf
+
+    theirs = conf.get("http", {}).get("client_kwargs", {})
+    return {
+        "timeout": ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS),
+        "auto_decompress": False,
+        "response_class": type("LimitedResponse", (ClientResponse,), {"read": _read_page}),
+        **theirs,
+        # A server has ranges of the identity alone (RFC 9110, 14.2), and aiohttp asks for gzip by itself.
+        "headers": {"Accept-Encoding": "identity", **theirs.get("headers", {})},
+    }
+
+
+async def _read_page(answer: Any) -> bytes:
+    """Read the whole body of an answer of aiohttp, which must fit into memory."""
+    parts, size = list[bytes](), 0
+    async for part in answer.content.iter_any():
+        parts.append(part)
+        if (size := size + len(part)) > _MOST_PAGE:
+            raise NotImplementedError(f"the page has more than {_MOST_PAGE:,} bytes")
+    answer._body = b"".join(parts)  # of which text() makes a text
+    return bytes(answer._body)
+
+
+async def _receive(
+    fs: Any, url: str, take: Callable[[bytes], object], most: int, *, start: int = 0, end: int | None = None
+) -> int:
+    """Pass on the body of an answer, or of bytes ``start`` to ``end``, see :meth:`Store._receive`."""
+    options = dict(fs.kwargs)
+    if end is not None:
+        options["headers"] = {**options.get("headers", {}), "Range": f"bytes={start}-{end - 1}"}
+    session = await fs.set_session()
+    async with session.get(fs.encode_url(url), **options) as answer:
+        fs._raise_not_found_for_status(answer, url)
+        if (encoding := answer.headers.get("Content-Encoding") or "identity") != "identity":
+            raise NotImplementedError(f"the server compresses its answers ({encoding}), though asked not to")
+        if start and answer.status != 206:
+            raise NotImplementedError("the server does not answer range requests")
+        size, began = 0, perf_counter()
+        async for part in answer.content.iter_any():
+            take(part)
+            size, seconds = size + len(part), perf_counter() - began
+            if size > most:
+                answer.close()
+                break
+            if seconds > _SILENT_SECONDS and size < seconds * _LEAST_RATE:
+                raise TimeoutError(f"{size:,} bytes came in {seconds:.0f} s")
+    return size
 
 
 def _modified(info: dict[str, Any]) -> int:
@@ -432,16 +508,16 @@ def _state(info: dict[str, Any]) -> int:
     return int.from_bytes(digest[:7], "little")
 
 
-def _read_asynchronously(fs: Any, path: str, stop: threading.Event, **limits: int) -> bytes:
-    """Read a file of an asynchronous file system; the connection is closed when ``stop`` is set."""
+def _run_until_stopped(fs: Any, coroutine: Coroutine[Any, Any, Any], stop: threading.Event) -> Any:
+    """Run a request of an asynchronous file system; the connection is closed when ``stop`` is set."""
     from asyncio import run_coroutine_threadsafe
 
-    reading = run_coroutine_threadsafe(fs._cat_file(path, **limits), fs.loop)
+    reading = run_coroutine_threadsafe(coroutine, fs.loop)
     while not wait([reading], timeout=_POLL).done:
         if stop.is_set():
             reading.cancel()
             raise StoppedError
-    return bytes(reading.result())
+    return reading.result()
 
 
 class RangeReader:

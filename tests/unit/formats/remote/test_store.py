@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from stoker.errors import MissingDependencyError, StorageError
+from stoker.formats.remote import store as store_module
 from stoker.formats.remote.store import Store
 from stoker.urls import is_url
 
@@ -78,3 +85,70 @@ def test_a_storage_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(MissingDependencyError, match="pip install fsspec aiohttp"):
         Store("s3://bucket")
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """Answers by the name that is asked for: without an end, compressed, or as small as it is."""
+
+    protocol_version = "HTTP/1.1"
+    encodings: ClassVar[list[str | None]] = []
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.encodings.append(self.headers.get("Accept-Encoding"))
+        compressed = "gzip" in self.path or "gzip" in (self.headers.get("Accept-Encoding") or "")
+        body = gzip.compress(bytes(1 << 24)) if compressed else b"0123456789"
+        self.send_response(200)
+        if compressed:
+            self.send_header("Content-Encoding", "gzip")
+        if "endless" not in self.path:
+            self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        with suppress(OSError):  # the client has seen enough
+            self.wfile.write(body)
+            while "endless" in self.path:
+                self.wfile.write(bytes(1 << 16))
+                time.sleep(0.001)
+
+
+@pytest.fixture
+def answers() -> Iterator[str]:
+    _Answers.encodings.clear()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_answers_of_a_server_are_limited(
+    answers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_MOST_WHOLE", "_MOST_PAGE", "_MOST_UNSTATED"):
+        monkeypatch.setattr(store_module, name, 1 << 20)
+    store = Store(answers)
+    for call in (store.read, lambda name: store.download(name, tmp_path / "file")):
+        with pytest.raises(StorageError, match=r"more than 1,048,576 bytes came"):
+            call("endless")
+    with pytest.raises(StorageError, match=r"the page has more than 1,048,576 bytes"):
+        Store(f"{answers}/endless").files()
+    assert len(store.read_if_there("endless", most=4096) or b"") < 1 << 20
+    with pytest.raises(StorageError, match="does not answer range requests"):
+        store.read_range("endless", 0, 4096)
+    assert (store.read("small"), set(_Answers.encodings)) == (b"0123456789", {"identity"})
+    with pytest.raises(StorageError, match=r"compresses its answers \(gzip\)"):
+        store.read("gzip")
+
+
+def test_an_answer_that_trickles_is_given_up(answers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(store_module, "_LEAST_RATE", 1 << 40)
+    with pytest.raises(StorageError, match=r"bytes came in") as caught:
+        Store(answers).read("endless")
+    assert "in time" in str(caught.value.hint)
