@@ -256,6 +256,7 @@ def _image_options(
     meaning: dict[str, Any] = {"ignore_index": last.annotations.ignore if has_masks else 255}
     if is_file:
         meaning["mask_map"] = options.get("mask_map")
+        meaning["annotations_before_exif"] = bool(options.get("annotations_before_exif"))
         if options.get("class_map"):
             selection = replace(selection, class_map=json.loads(str(options["class_map"])))
         if labelled:

@@ -38,7 +38,7 @@ from ..dataset.index import BAND_COLUMNS, NO_CHECKSUM
 from ..dataset.manifest import TOKENIZER_NAME
 from ..sources.image_files import SkippedError, check_image, checked_start, read_byte_range, read_source_file
 from ..sources.listing import ListedBlocks, ListedFiles, Listing, Skip
-from .image_objects import ResizeGeometry, fit_objects, resize_geometry
+from .image_objects import ResizeGeometry, check_size, fit_objects, resize_geometry, turn_objects
 from .options import QUALITY, SUBSAMPLING, ConvertOptions
 from .plan import EncodedRecord
 
@@ -55,6 +55,7 @@ class EncodedImage(NamedTuple):
     width: int  # Width in pixels, after it as well
     orientation: int  # EXIF orientation that the stored bytes have, 1 to 8
     source: tuple[int, int]  # Height and width of the image in the source, after its EXIF orientation
+    turn: int  # EXIF orientation of the image in the source, 1 to 8
     # Why a JPEG has no restart markers although they were asked for, and a detail; or None
     unmarked: tuple[str, str] | None = None
 
@@ -77,7 +78,7 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
                 restarts=bool(options.restarts),
             )
             payload, height, width = transcode(data, header.codec, target, rules)
-            return EncodedImage(payload, target, height, width, 1, size)
+            return EncodedImage(payload, target, height, width, 1, size, header.orientation)
         if header.codec not in DAMAGE_CHECKS:  # only decoding shows whether it is whole
             decode_rgb(data, header.codec, *size)
         marked, reason, detail = None, "", ""
@@ -87,7 +88,8 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
     except Exception as error:
         raise SkippedError("broken image", str(error)) from error
     unmarked = (reason, detail) if reason else None
-    return EncodedImage(marked or data, header.codec, *size, header.orientation, size, unmarked)
+    turn = header.orientation
+    return EncodedImage(marked or data, header.codec, *size, turn, size, turn, unmarked)
 
 
 _OBJECT = "image/object/"
@@ -205,7 +207,15 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
     if sample.mask is not None:
         from .mask_values import encode_mask
 
-        mask = encode_mask(sample.mask, image.source, geometry, rules.masks, options.max_pixels)
+        mask = encode_mask(
+            sample.mask,
+            image.source,
+            geometry,
+            rules.masks,
+            options.max_pixels,
+            orientation=image.turn,
+            before_exif=options.annotations_before_exif,
+        )
     # Each container takes what it can hold.
     writing = find_writing(options.container)
     prefix, suffix = writing.wrap_image(
@@ -253,7 +263,10 @@ def _fit(
     """The objects of an image as they are stored, and those that are left out."""
     if sample.objects is None:
         return None, ()
-    fitted, dropped = fit_objects(sample.objects, image.source, geometry, relative=rules.relative)
+    objects, relative = sample.objects, rules.relative
+    if rules.options.annotations_before_exif:
+        objects = turn_objects(objects, image.turn, image.source, rules.info.swap, relative=relative)
+    fitted, dropped = fit_objects(objects, image.source, geometry, relative=relative)
     skips = []
     for drop in dropped:
         name = rules.object_name.replace("{}", str(sample.objects.id[drop.object]), 1)
@@ -384,11 +397,9 @@ class ImageEncoder(ImageColumns):
         if listed is None:
             return
         declared = (int(listed.heights[row]), int(listed.widths[row]))
-        if all(declared) and declared != image.source:
-            raise SkippedError(
-                "image of another size than its annotations say",
-                f"{image.source[1]} x {image.source[0]} and {declared[1]} x {declared[0]}",
-            )
+        if all(declared):
+            reason = "image of another size than its annotations say"
+            check_size(reason, declared, image.source, image.turn, self.options.annotations_before_exif)
 
     def _read_mask(self, row: int) -> bytes | None:
         masks = self.listing.masks

@@ -6,6 +6,7 @@ The arithmetic equals the C++ function ``transcode``, which resizes the pixels.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..dataset.annotations import Annotations, mask_of_runs, runs_of_mask
+from ..sources.image_files import SkippedError
 
 Floats = npt.NDArray[np.float32]
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
@@ -110,6 +112,79 @@ def resize_objects(objects: Annotations, geometry: ResizeGeometry, source: tuple
     if objects.runs is not None:
         moved["runs"] = [
             runs_of_mask(resize_mask(mask_of_runs(runs, *source), geometry, 0)) if len(runs) else runs
+            for runs in objects.runs
+        ]
+    return replace(objects, **moved)
+
+
+# Of each EXIF orientation (Exif 2.32, tag 274): whether it exchanges the axes, and then mirrors x and y.
+_TURNS = {
+    1: (False, False, False),
+    2: (False, True, False),
+    3: (False, True, True),
+    4: (False, False, True),
+    5: (True, False, False),
+    6: (True, True, False),
+    7: (True, True, True),
+    8: (True, False, True),
+}
+
+
+OTHER_TURN = "image that its EXIF orientation turns and its annotations do not, or the reverse"
+
+
+def turned_size(size: tuple[int, int], orientation: int) -> tuple[int, int]:
+    """Height and width after an EXIF orientation, or before it."""
+    return (size[1], size[0]) if _TURNS[orientation][0] else size
+
+
+def check_size(
+    reason: str, size: tuple[int, int], source: tuple[int, int], orientation: int, before_exif: bool
+) -> None:
+    """Raise SkippedError if annotations or a mask were made for an image of another height and width."""
+    # ``source`` is the image's size after its EXIF orientation.
+    before = turned_size(source, orientation)
+    if size != (before if before_exif else source):
+        detail = f"{source[1]} x {source[0]} as shown, and {size[1]} x {size[0]} where it is annotated"
+        if size in (before, source):
+            reason, detail = OTHER_TURN, f"{detail}; its EXIF orientation is {orientation}"
+        raise SkippedError(reason, detail)
+
+
+def turn_pixels(pixels: npt.NDArray[Any], orientation: int) -> npt.NDArray[Any]:
+    """A mask, (H, W), after an EXIF orientation."""
+    transposed, *mirrored = _TURNS[orientation]
+    pixels = pixels.T if transposed else pixels
+    return pixels[:: -1 if mirrored[1] else 1, :: -1 if mirrored[0] else 1]
+
+
+def turn_objects(
+    objects: Annotations, orientation: int, size: tuple[int, int], swap: Sequence[int], *, relative: bool
+) -> Annotations:
+    """Objects in the pixels of an image after its EXIF orientation; ``size`` is its size after that."""
+    transposed, *mirrored = _TURNS[orientation]
+    limits = (1, 1) if relative else size[::-1]
+
+    def turned(points: Floats) -> Floats:
+        points = points[..., ::-1] if transposed else points
+        return np.where(mirrored, limits - points, points).astype(np.float32)
+
+    corners = turned(objects.boxes.reshape(-1, 2, 2))
+    moved: dict[str, Any] = {"boxes": np.sort(corners, axis=1).reshape(-1, 4)}
+    if objects.keypoints is not None:
+        points = np.concatenate((turned(objects.keypoints[..., :2]), objects.keypoints[..., 2:]), axis=-1)
+        points[points[..., 2] == 0] = 0
+        # The left eye in a mirrored image is the right eye in the image as shown.
+        is_mirror = transposed ^ mirrored[0] ^ mirrored[1]
+        moved["keypoints"] = points[:, list(swap)] if is_mirror and len(swap) else points
+    if objects.polygons is not None:
+        moved["polygons"] = [[turned(part) for part in parts] for parts in objects.polygons]
+    if objects.runs is not None:
+        before = turned_size(size, orientation)
+        moved["runs"] = [
+            runs_of_mask(turn_pixels(mask_of_runs(runs, *before), orientation))
+            if runs.sum(dtype=np.int64) == size[0] * size[1]
+            else runs
             for runs in objects.runs
         ]
     return replace(objects, **moved)

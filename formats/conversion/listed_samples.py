@@ -19,6 +19,7 @@ from ..sources.listing import Listing, Skip, lost_classes, missing_classes_error
 from ..sources.masks import only_class
 from ..sources.registry import SourceFormat, list_source
 from ..sources.source import Source
+from .image_objects import OTHER_TURN
 from .options import ConvertArguments
 from .plan import ConversionPlan
 from .shard import ShardResult
@@ -136,11 +137,17 @@ def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[Sha
         total += len(listing.objects.columns["object_labels"].values)
     if skipped and Fraction(len(skipped), total) > allowed:
         percent = min(100, math.ceil(100 * Fraction(len(skipped), total)))
+        remedy = "Repair the source, or allow it"
+        if any(skip.reason == OTHER_TURN for skip in skipped):
+            remedy = (
+                "Annotations that were made on pixels before the turn need annotations_before_exif=True; "
+                "leave it out for others. Or allow the loss"
+            )
         raise SourceError(
             f"{len(skipped):,} of {total:,} images and objects would be left out, more than "
             f"{float(100 * allowed):g}%: {name_reasons(skipped)}",
             path=listing.root,
-            hint=f"Repair the source, or allow it: allow_loss={percent / 100:g}.",
+            hint=f"{remedy}: allow_loss={percent / 100:g}.",
         )
 
 

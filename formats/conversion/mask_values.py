@@ -18,7 +18,7 @@ from ..codecs.codec import CODECS
 from ..codecs.header import grey_bits, open_mask
 from ..sources.image_files import SkippedError, check_image
 from ..sources.masks import mask_values
-from .image_objects import ResizeGeometry, resize_mask
+from .image_objects import ResizeGeometry, check_size, resize_mask, turn_pixels
 
 _MOST = (1 << 16) - 1
 _WITHOUT_NAMES = 255  # the largest value of masks whose classes have no names
@@ -125,29 +125,36 @@ class MaskRules:
 
 
 def encode_mask(
-    data: bytes, source: tuple[int, int], geometry: ResizeGeometry, rules: MaskRules, limit: int
+    data: bytes,
+    source: tuple[int, int],
+    geometry: ResizeGeometry,
+    rules: MaskRules,
+    limit: int,
+    *,
+    orientation: int = 1,
+    before_exif: bool = False,
 ) -> bytes:
     """A mask as a shard stores it: a PNG with one channel of 8 or 16 bits, whose values are classes."""
-    # A file that is such a PNG is stored as it is, unless it is resized or mapped. In a resized mask each
-    # pixel takes the value of the nearest pixel of the source. The values of a PNG with a palette are the
-    # indexes into it; values of less than 8 bits are not scaled.
+    # A file that is such a PNG is stored as it is, unless it is resized, turned or mapped. In a resized mask
+    # each pixel takes the value of the nearest pixel of the source. Values of a PNG with a palette are the
+    # indexes into it; values of less than 8 bits are not scaled. With ``before_exif`` the mask is turned by
+    # the ``orientation`` of its image.
     try:
         header = check_image(data, limit)
     except SkippedError as error:
         raise SkippedError("broken mask", ": ".join(filter(None, error.args))) from error
-    if (header.height, header.width) != source:
-        raise SkippedError(
-            "mask of another size than its image",
-            f"{header.width} x {header.height} and {source[1]} x {source[0]}",
-        )
+    size = (header.height, header.width)
+    check_size("mask of another size than its image", size, source, orientation, before_exif)
     if CODECS[header.codec].lossy:
         raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
     bits = grey_bits(data, header.codec)
+    is_as_stored = geometry.is_identity and (orientation == 1 or not before_exif)
     values = rules.classes_of(_colors(data) if rules.has_colors else mask_values(data, bits or 8))
-    if bits in (8, 16) and geometry.is_identity and rules.table is None:
+    if bits in (8, 16) and is_as_stored and rules.table is None:
         return data
     if rules.padding > np.iinfo(values.dtype).max:  # its padding takes more bits than its classes
         values = values.astype(np.uint16)
+    values = turn_pixels(values, orientation) if before_exif else values
     values = resize_mask(values, geometry, rules.padding)
     stream = io.BytesIO()
     Image.fromarray(values).save(stream, "PNG")

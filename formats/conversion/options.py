@@ -347,10 +347,13 @@ class ConvertOptions(ShardOptions):
     restarts: bool | None = None  # None means where images are resized to JPEG
     source_format: SourceFormatName = "folder"
     mask_map: str | None = None  # As parse_mask_map returns it
+    annotations_before_exif: bool = False  # Whether objects and masks are turned with their image
     class_map: str | None = None  # New names of classes by old ones, as JSON, which an append applies again
     captions: CaptionOptions | None = field(default=None)
 
-    omitted: ClassVar[frozenset[str]] = frozenset(("restarts", "mask_map", "class_map"))
+    omitted: ClassVar[frozenset[str]] = frozenset(
+        ("restarts", "mask_map", "class_map", "annotations_before_exif")
+    )
 
     @classmethod
     def resolve(
@@ -379,6 +382,7 @@ class ConvertOptions(ShardOptions):
             restarts=arguments.storage.restarts,
             source_format=source_format,
             mask_map=mask_map,
+            annotations_before_exif=arguments.source_options.annotations_before_exif,
             class_map=None if class_map is None else json.dumps(class_map),
             captions=captions,
         )

@@ -6,17 +6,17 @@ import math
 import re
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stoker.errors import SourceError
+from stoker.errors import ConfigError, SourceError
 from stoker.log import EventLog
 
-from ..dataset.annotations import OBJECT_COLUMNS
+from ..dataset.annotations import OBJECT_COLUMNS, AnnotationInfo
 from ..dataset.columns import ListColumn
 from .image_files import find_files
 from .listing import ListedObjects, Listing, Skip
@@ -25,6 +25,7 @@ _LOG = EventLog("conversion")
 MOST_KEYPOINTS = 500
 """Keypoints of an object; whole bodies have 133, meshes of faces 478. Every object takes memory for all of
 them, so a small file with more could take gigabytes."""
+_NAMED = 20  # keypoints in a message
 _FARTHEST = 1e18  # pixels, or shares of an image; the square, an area, still is a float32
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -301,3 +302,21 @@ def swap_of(names: tuple[str, ...]) -> tuple[int, ...]:
         swap[i] = next((index_of[one] for one in others if one != name and one in index_of), i)
     paired = len(index_of) == len(names) and all(swap[j] == i for i, j in enumerate(swap))
     return tuple(swap) if paired and (len(names) < 2 or swap != sorted(swap)) else ()
+
+
+def with_pairs(info: AnnotationInfo, pairs: Sequence[tuple[str, str]]) -> AnnotationInfo:
+    """The meaning of annotations whose keypoints have these sides, each a name or a number from 0."""
+    names = info.keypoints
+    of_numbers = {str(number): number for number in range(len(names))}
+    number_of = of_numbers | {name: number for number, name in enumerate(names)}
+    found = [number_of.get(one, -1) for pair in pairs for one in pair]
+    if not names or min(found, default=0) < 0 or len({*found}) < len(found):
+        raise ConfigError(
+            "keypoint_pairs must name different keypoints of the source, "
+            f"found {', '.join(map(':'.join, pairs)) or 'none'}",
+            hint=f"It has {', '.join(names[:_NAMED]) or 'no keypoints'}.",
+        )
+    swap = list(range(len(names)))
+    for one, other in zip(found[::2], found[1::2], strict=True):
+        swap[one], swap[other] = other, one
+    return replace(info, swap=tuple(swap))

@@ -6,9 +6,11 @@ The module loads no reader, so that the command line can show names and options.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from stoker.errors import ConfigError
 
 from ..options import check_options, option, whole
 
@@ -37,6 +39,20 @@ SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
 
 _READING, _FOLDERS, _MASKS, _MEMBERS = "Source", "Folders", "Masks", "Lists, tables and archives"
 _ARCHIVES = ("table", "mds", "webdataset", "shards")
+
+
+def _check_pairs(name: str, value: Any) -> tuple[tuple[str, str], ...]:
+    items = [value] if isinstance(value, str) else value.items() if isinstance(value, Mapping) else value
+    pairs: list[Any] = []
+    for one in items:
+        pairs += [part.split(":") for part in one.split(",")] if isinstance(one, str) else [tuple(one)]
+    if pairs == [["none"]]:
+        return ()
+    if not pairs or any(len(pair) != 2 or "" in pair for pair in pairs):
+        raise ConfigError(
+            f"{name} must be pairs of keypoints, such as left_eye:right_eye or 1:2, or none, found {value!r}"
+        )
+    return tuple((str(one), str(other)) for one, other in pairs)
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,24 @@ class SourceOptions:
         "Read COCO's crowds (iscrowd) as single objects, as CVAT marks all masks of a brush as crowds.",
         _READING,
         sources=("coco",),
+    )
+    keypoint_pairs: Sequence[str] | Mapping[str, str] | str | None = option(
+        None,
+        "Keypoints of the left and right side, which a mirrored image exchanges, by name or number from 0: "
+        "left_eye:right_eye,3:4. By default names such as l_eye, or the source, say it; none means that no "
+        "keypoint has a side.",
+        _READING,
+        check=_check_pairs,
+        metavar="A:B",
+        repeatable=True,
+        sources=("coco", "yolo"),
+    )
+    annotations_before_exif: bool = option(
+        False,
+        "Turn objects and masks by the EXIF orientation of their image: they were made on its pixels as "
+        "stored, as by Label Studio and by programs that read images without EXIF.",
+        _READING,
+        sources=("coco", "voc", "yolo", "open_images", "pairs"),
     )
     path_column: str | None = option(
         None, "Column of a list with the paths; by default path.", _MEMBERS, sources=("list",)

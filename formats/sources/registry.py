@@ -24,7 +24,7 @@ others stay in the index. A column of labels is renumbered with the classes only
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,9 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
             raise SourceError(f"the source cannot be read: {error.strerror}", path=source.path) from error
     options = source.options
     listing: Listing = _load("classes.with_distinct_names")(_load(source_format.lists)(source))
+    if options.keypoint_pairs is not None:
+        info = _load("objects.with_pairs")(listing.info, options.keypoint_pairs)
+        listing = replace(listing, info=info)
     if options.masks is not None:
         listing = _load("masks.with_masks")(listing, source.open(options.masks), options.ignore_index)
     if options.instances is not None and not source_format.reads_instances:

@@ -126,7 +126,8 @@ def transform_objects(
             raise ConfigError(
                 "the image is mirrored, and which keypoints are left and right is not known",
                 hint="Name the one that each becomes with objects=stoker.Objects(swap=[1, 0, ...]), or leave "
-                "flips out. Names such as left_eye and right_eye, and YOLO's flip_idx, say it in a source.",
+                "flips out. Of a source, names such as left_eye and right_eye, YOLO's flip_idx, or "
+                "SourceOptions(keypoint_pairs=...) say it.",
             )
         keypoints = output_keypoints(params, kept.keypoints, kept.owner, config.swap)
         columns["keypoints"] = displace_keypoints(params, keypoints, kept.owner)

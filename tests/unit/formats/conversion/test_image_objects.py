@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.annotations import bounding_box
 from helpers.command_line import run
 from helpers.datasets import read_files, rewrite_index
 from helpers.images import exif, png
@@ -20,12 +21,20 @@ from helpers.options import convert
 from helpers.processes import full_disk
 from hypothesis import example, given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 import stoker
+from stoker.augment import CenterCrop
 from stoker.errors import SourceError, StaleIndexError, WriteError
 from stoker.formats.conversion.image_encoder import encode_image
-from stoker.formats.conversion.image_objects import fit_objects, resize_geometry, resize_mask, resize_objects
+from stoker.formats.conversion.image_objects import (
+    fit_objects,
+    resize_geometry,
+    resize_mask,
+    resize_objects,
+    turn_objects,
+    turn_pixels,
+)
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.dataset.annotations import Annotations, mask_of_runs, runs_of_mask
 from stoker.formats.dataset.manifest import MANIFEST_NAME
@@ -248,6 +257,70 @@ def write_coco(folder: Path, box: tuple[int, int, int, int], declared: tuple[int
     path = folder / "x.json"
     path.write_text(json.dumps(document))
     return path
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_annotations_of_the_stored_pixels_are_turned_with_them(orientation: int, relative: bool) -> None:
+    mask = np.zeros((20, 30), np.uint8)
+    mask[4:10, 7:9] = 1
+    image = Image.fromarray(mask)
+    image.getexif()[274] = orientation
+    shown = np.asarray(ImageOps.exif_transpose(image))
+    rows, columns = (np.flatnonzero(shown.any(axis=axis)) for axis in (1, 0))
+    box = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+    unit = np.array([30, 20] if relative else [1, 1], np.float32)
+    corners = np.array([[7, 4], [9, 4], [9, 10], [7, 10]], np.float32)
+    points = np.array([[[*corners[0] / unit, 2], [0, 0, 0]]], np.float32)
+    more = {"polygons": [[corners / unit]], "runs": [runs_of_mask(mask > 0)], "keypoints": points}
+    before = make_objects([[*corners[0] / unit, *corners[2] / unit]], **more)
+    size = (shown.shape[0], shown.shape[1])
+    found = turn_objects(before, orientation, size, (1, 0), relative=relative)
+    unit = np.array([shown.shape[1], shown.shape[0]]) if relative else unit
+    np.testing.assert_allclose(found.boxes[0].reshape(2, 2) * unit, np.reshape(box, (2, 2)), atol=1e-5)
+    assert found.polygons is not None
+    assert found.runs is not None
+    assert found.keypoints is not None
+    outline = found.polygons[0][0] * unit
+    np.testing.assert_allclose([*outline.min(axis=0), *outline.max(axis=0)], box, atol=1e-5)
+    assert (mask_of_runs(found.runs[0], *size) == shown).all()
+    # The first keypoint is the first corner; mirrored, it is the second keypoint.
+    at = int(orientation in (2, 4, 5, 7))
+    np.testing.assert_allclose(found.keypoints[0, at, :2] * unit, outline[0], atol=1e-5)
+    assert found.keypoints[0, :, 2].tolist() == [[2, 0], [0, 2]][at]
+    assert (turn_pixels(mask, orientation) == shown).all()
+
+
+@pytest.mark.parametrize("source", ["coco", "pairs"])
+@pytest.mark.parametrize("encoding", ["keep", "png"])
+def test_annotations_from_before_the_exif_orientation_need_an_option(
+    tmp_path: Path, source: str, encoding: str
+) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    draw_box(images / "a.jpg", (18, 8, 30, 20), 6)  # stored 30 wide and 40 high
+    options: dict[str, Any] = {"images": images}
+    stored = np.zeros((W, H), np.uint8)
+    stored[W - 30 : W - 18, 8:20] = 1
+    if source == "pairs":
+        (tmp_path / "masks").mkdir()
+        Image.fromarray(stored).save(tmp_path / "masks" / "a.png")
+        options = {"masks": tmp_path / "masks"}
+    path = write_coco(tmp_path, (8, W - 30, 20, W - 18), (W, H)) if source == "coco" else images
+    with pytest.raises(SourceError, match=r"40 x 30 as shown, and 30 x 40 where.*orientation is 6") as caught:
+        convert(path, tmp_path / "refused", encoding=encoding, **options)
+    assert "annotations_before_exif=True" in str(caught.value.hint)
+    options["annotations_before_exif"] = True
+    convert(path, tmp_path / "out", encoding=encoding, **options)
+    dataset = stoker.open(tmp_path / "out")
+    assert dataset.manifest.options["annotations_before_exif"]
+    if source == "coco":
+        # The stored pixel (x, y) is shown at (H - y, x) of these.
+        assert dataset.annotations([0]).boxes.tolist() == [[18, 8, 30, 20]]
+    else:
+        crop = [CenterCrop((H, W))]
+        with stoker.ImageLoader(dataset, batch_size=1, columns=("segmentation",), transforms=crop) as loader:
+            assert bounding_box(next(iter(loader)).segmentation[0] == 1) == [18, 8, 30, 20]
 
 
 @pytest.mark.parametrize("orientation", [1, 3, 6, 8])

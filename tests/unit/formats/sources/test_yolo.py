@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.command_line import run
 from helpers.datasets import converted
 from helpers.options import convert_options
 from PIL import Image
@@ -104,6 +105,42 @@ def test_keypoints_have_visibilities_and_swaps(root: Path, tmp_path: Path) -> No
     keypoints = convert(root, tmp_path / "2").annotations([0]).keypoints
     assert keypoints is not None
     assert keypoints.tolist() == [[[20, 20, 2], [0, 0, 0]]]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "swap"),
+    [("0:2", (2, 1, 0)), (["0:1", "2:3"], (1, 0, 3, 2)), ({"0": "1"}, (1, 0, 2, 3)), ("none", (0, 1, 2, 3))],
+)
+def test_an_option_names_the_keypoints_of_both_sides(
+    root: Path, tmp_path: Path, pairs: Any, swap: tuple[int, ...]
+) -> None:
+    line = "0 0.5 0.5 1 1" + " 0.25 0.5 2" * len(swap)
+    (root / "data.yaml").write_text(f"kpt_shape: [{len(swap)}, 3]\nnames: [person]\n")
+    (root / "labels" / "train" / "a.txt").write_text(line)
+    dataset = convert(root, tmp_path / "out", keypoint_pairs=pairs)
+    assert dataset.manifest.annotations.swap == swap
+    flags = [f"--keypoint-pairs={pair}" for pair in (pairs if isinstance(pairs, list) else [pairs])]
+    if not isinstance(pairs, dict):
+        run("convert", root, tmp_path / "flags", "--source-format=yolo", "--allow-loss=1", *flags)
+        assert stoker.open(tmp_path / "flags").manifest.annotations.swap == swap
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ("0:5", r"must name different keypoints of the source, found 0:5"),
+        (["0:1", "1:0"], "must name different keypoints"),
+        ("0", "keypoint_pairs must be pairs of keypoints, such as left_eye:right_eye or 1:2, or none"),
+        ([("0", "1", "0")], "must be pairs"),
+    ],
+)
+def test_pairs_that_are_not_among_the_keypoints_are_refused(
+    root: Path, tmp_path: Path, pairs: Any, message: str
+) -> None:
+    (root / "data.yaml").write_text("kpt_shape: [2, 3]\nnames: [person]\n")
+    (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 1 1 0.2 0.2 2 0.3 0.3 2")
+    with pytest.raises(ConfigError, match=message):
+        convert(root, tmp_path / "out", keypoint_pairs=pairs)
 
 
 @pytest.mark.parametrize(
