@@ -13,12 +13,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import one_of, optional_number, whole_number
+from stoker.arguments import NamedArguments, one_of, optional_number, whole_number
 from stoker.errors import ConfigError
 from stoker.random import hash_words
 
@@ -111,12 +111,14 @@ class Batchify(Protocol):
 
 
 @dataclass(frozen=True)
-class Stack:
+class Stack(NamedArguments):
     """Stacks samples of one shape into an array with a new first axis.
 
     Attributes:
         dtype: Type of the array; None keeps the samples' type.
     """
+
+    equivalents: ClassVar[str] = "bucketing"
 
     dtype: npt.DTypeLike | None = None
 
@@ -200,7 +202,7 @@ class Dict:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tokens:
+class _Tokens(NamedArguments):
     """The options that Pad, Flatten and Pack share.
 
     Attributes:
@@ -215,6 +217,8 @@ class _Tokens:
             sequence add up to 1.
         labels: See :data:`Labels`; ``loss_weights`` follow.
     """
+
+    equivalents: ClassVar[str] = "bucketing"
 
     outputs: Sequence[Output] = ("input_ids", "attention_mask")
     prefix: str = ""

@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import one_of, optional_number, whole_number
+from stoker.arguments import NamedArguments, one_of, optional_number, whole_number
 from stoker.errors import CheckpointError, ConfigError
 
 from .boundaries import Boundaries, as_edges, as_lengths, assign_buckets, cost_function, round_up
@@ -45,7 +45,7 @@ class Draw(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BatchSampler(ABC):
+class BatchSampler(NamedArguments, ABC):
     """Lengths of samples and rules, which give the plan of each epoch.
 
     Attributes:
@@ -59,6 +59,8 @@ class BatchSampler(ABC):
             "attention" (the squares of lengths), or costs, (N,) integers from 0. It is useful where padding
             is not computed, as with variable-length attention.
     """
+
+    equivalents: ClassVar[str] = "bucketing"
 
     lengths: Int64
     _: KW_ONLY

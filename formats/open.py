@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from stoker.arguments import named_arguments
 from stoker.errors import ConfigError
 from stoker.urls import is_url
 
@@ -15,6 +16,7 @@ from .dataset.versions import load_version, local_folder, split_version
 from .files import check_named
 
 
+@named_arguments
 def open(  # noqa: A001 - stoker.open, as gzip.open
     path: str | os.PathLike[str],
     *,

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 
-from stoker.arguments import whole_number
+from stoker.arguments import NamedArguments, whole_number
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess, PerProcess
 
@@ -42,7 +42,7 @@ def given_arguments(loader_class: type, values: Mapping[str, Any]) -> dict[str, 
     }
 
 
-class Loader:
+class Loader(NamedArguments):
     """A loader: each pass over it is one epoch, and the next pass is the next epoch.
 
     It has a pipeline, which makes batches, and adds passes, their state, and what is made ahead. The rest
@@ -50,15 +50,8 @@ class Loader:
     :meth:`steps` and :meth:`first_batch`.
     """
 
+    equivalents: ClassVar[str] = "loader"
     pipeline: Pipeline
-
-    def __new__(cls: type[L], *_: Any, **arguments: Any) -> L:
-        """Refuse an argument of another loader or of an earlier release, and name its replacement."""
-        if not arguments.keys() <= set(cls.__init__.__code__.co_varnames):
-            from stoker.porting import LOADER_ARGUMENTS, MOVED_ARGUMENTS, check_arguments
-
-            check_arguments(cls, arguments, LOADER_ARGUMENTS | MOVED_ARGUMENTS)
-        return super().__new__(cls)
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, SupportsIndex, TypeVar, get_args
 
-from stoker.arguments import one_of, optional_number, whole_number
+from stoker.arguments import NamedArguments, one_of, optional_number, whole_number
 from stoker.augment.geometry.boxes import BoxFormat, box_format
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import MAX_PIXELS
@@ -25,7 +25,7 @@ _LEAST_SEEN = 100  # samples that a loader has seen before a share counts: one b
 
 
 @dataclass(frozen=True)
-class Ranks:
+class Ranks(NamedArguments):
     """How the processes of a training share its batches.
 
     Attributes:
@@ -76,7 +76,7 @@ class Ranks:
 
 
 @dataclass(frozen=True)
-class Cache:
+class Cache(NamedArguments):
     """The folder on a local disk that keeps what a loader fetches of a remote dataset.
 
     The loader fetches in the order of its batches, and first evicts what this epoch and the next one need
@@ -93,7 +93,7 @@ class Cache:
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(NamedArguments):
     """How a loader reads and decodes payloads.
 
     Attributes:
@@ -128,7 +128,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class BadSamples:
+class BadSamples(NamedArguments):
     """What happens to bad samples, and how many of them an epoch may have.
 
     Attributes:
@@ -180,7 +180,7 @@ class BadSamples:
 
 
 @dataclass(frozen=True)
-class Objects:
+class Objects(NamedArguments):
     """The form of the columns of objects and of arrays, whose lengths differ between samples.
 
     Attributes:
@@ -220,7 +220,7 @@ class Objects:
 
 
 @dataclass(frozen=True)
-class Seeds:
+class Seeds(NamedArguments):
     """The seed of the order, and another one of the random parameters.
 
     Loaders that differ only in ``augmentation`` show different crops of the same samples in the same order.
@@ -239,7 +239,7 @@ class Seeds:
 
 
 @dataclass(frozen=True)
-class Pixels:
+class Pixels(NamedArguments):
     """A ``batch_size`` in pixels: a batch of images has the samples that fit at its size.
 
     So the number of steps of an epoch depends on ``sizes``.
@@ -255,7 +255,7 @@ class Pixels:
 
 
 @dataclass(frozen=True)
-class MaxTokens:
+class MaxTokens(NamedArguments):
     """A ``batch_size`` in tokens, padding included: short samples make larger batches.
 
     Attributes:
@@ -269,7 +269,7 @@ class MaxTokens:
 
 
 @dataclass(frozen=True)
-class Samples:
+class Samples(NamedArguments):
     """``steps_per_epoch`` in samples, for batches of text without a fixed number of samples.
 
     Attributes:
@@ -283,7 +283,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Padded:
+class Padded(NamedArguments):
     """Image batches that are padded with zeros to their largest image; ``sizes="padded"`` is short for it.
 
     Attributes:
@@ -302,7 +302,7 @@ class Padded:
 
 
 @dataclass(frozen=True)
-class Ragged:
+class Ragged(NamedArguments):
     """Image batches that are lists of images of different sizes; ``sizes="ragged"`` is short for it.
 
     Attributes:
@@ -316,7 +316,7 @@ class Ragged:
 
 
 @dataclass(frozen=True)
-class Buckets:
+class Buckets(NamedArguments):
     """The padded lengths of text.
 
     Attributes:
@@ -331,7 +331,7 @@ class Buckets:
 
 
 @dataclass(frozen=True)
-class Packing:
+class Packing(NamedArguments):
     """Rows of text that hold several sequences; ``pack=2048`` is short for ``pack=Packing(2048)``.
 
     Attributes:
@@ -345,7 +345,7 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class Streams:
+class Streams(NamedArguments):
     """Rows of text that go on in the same row of the next batch, for models with a state.
 
     The documents of an epoch are cut into one stream for each row of all ranks. Columns are "input_ids";
@@ -360,7 +360,7 @@ class Streams:
 
 
 @dataclass(frozen=True)
-class MaxLength:
+class MaxLength(NamedArguments):
     """The limit of the length of sequences; ``max_length=512`` is short for ``MaxLength(512, "error")``.
 
     Attributes:
@@ -375,7 +375,7 @@ class MaxLength:
 
 
 @dataclass(frozen=True)
-class DaliOptions:
+class DaliOptions(NamedArguments):
     """How DALI decodes JPEGs.
 
     Attributes:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeGuard, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import whole_number
+from stoker.arguments import NamedArguments, whole_number
 from stoker.errors import ConfigError
 from stoker.types import Size
 
@@ -27,24 +27,17 @@ SMALLEST = sys.float_info.min
 
 _LEVELS = frozenset(range(256))
 
-D = TypeVar("D", bound="Description")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Description:
+class Description(NamedArguments):
     """Arguments as data: compares by value, prints as it was written, and has a form that JSON can hold.
 
     :mod:`stoker.augment.recipe` saves and loads it.
     """
 
-    def __new__(cls: type[D], *_: object, **arguments: object) -> D:
-        """Refuse an argument that only torchvision's transform has, and name its replacement."""
-        if not arguments.keys() <= set(cls.__init__.__code__.co_varnames):
-            from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
-
-            check_arguments(cls, arguments, TRANSFORM_ARGUMENTS)
-        return super().__new__(cls)
+    equivalents: ClassVar[str] = "transform"
 
     def to_dict(self) -> dict[str, Any]:
         """The name and all arguments, in types that JSON has; see :func:`added`."""

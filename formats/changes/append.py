@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from stoker.arguments import named_arguments
 from stoker.errors import ConfigError, DatasetError, SourceError, StokerError, StorageError, WriteError
 from stoker.urls import without_credentials
 
@@ -41,6 +42,7 @@ _OF_TEXT = ("label", "columns", "parallel")
 _OF_IMAGES = ("engine", "source_options", "selection")
 
 
+@named_arguments
 def append(
     dataset: str | os.PathLike[str],
     source: str | os.PathLike[str] | Iterable[Any],

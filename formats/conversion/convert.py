@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 import pyarrow.compute as pc
 
-from stoker.arguments import check_progress, refuses_num_workers
+from stoker.arguments import check_progress, named_arguments
 from stoker.errors import ConfigError
 from stoker.urls import is_url
 
@@ -47,7 +47,7 @@ class SupportsItems(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-@refuses_num_workers
+@named_arguments
 def convert(
     source: str | os.PathLike[str] | Iterable[Any] | SupportsItems,
     target: str | os.PathLike[str],

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import whole_number
+from stoker.arguments import NamedArguments, whole_number
 from stoker.errors import ConfigError
 
 from ..codecs.codec import BYTES_PER_PIXEL, MAX_PIXELS
@@ -99,7 +99,7 @@ def _check_container(name: str, value: str) -> str:
 
 
 @dataclass(frozen=True)
-class Storage:
+class Storage(NamedArguments):
     """How samples become shards, where the size of a shard alone does not say it."""
 
     shard_records: int | None = option(
@@ -135,7 +135,7 @@ class ImageStorage(Storage):
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(NamedArguments):
     """Which samples and classes of a source become samples of the dataset, and under which names."""
 
     skip_other_classes: bool = option(

@@ -14,11 +14,12 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from stoker.arguments import NamedArguments
 from stoker.errors import ConfigError, DatasetError, LockedError, SourceError, StokerError, StorageError
 from stoker.log import EventLog
 from stoker.processes import Cleanup, OwnerProcess
@@ -54,9 +55,10 @@ _CHUNK_BYTES = 1 << 20
 _FILE_BYTES = 1 << 15  # taken for an image at a path, whose size is not asked for
 
 
-class WriterContext(ABC):
+class WriterContext(NamedArguments, ABC):
     """A writer of images or text, whose ``with`` block closes it, or abandons its dataset after an error."""
 
+    equivalents: ClassVar[str] = "conversion"
     _closed = False
     _summary: Summary | None = None
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker._native import probe_jpeg_files
-from stoker.arguments import check_progress
+from stoker.arguments import check_progress, named_arguments
 from stoker.errors import SourceError
 from stoker.urls import is_url
 
@@ -48,6 +48,7 @@ _FILES = 1024  # files of a task
 _AHEAD = 64
 
 
+@named_arguments
 def index_images(
     src: str | os.PathLike[str],
     into: str | os.PathLike[str],

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stoker.arguments import check_progress
+from stoker.arguments import check_progress, named_arguments
 from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.urls import is_url
 
@@ -61,6 +61,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 _JOINED = "joined-records"
 
 
+@named_arguments
 def index(
     paths: Iterable[str | os.PathLike[str]],
     into: str | os.PathLike[str],

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from stoker.arguments import NamedArguments
 from stoker.errors import ConfigError
 
 from ..options import check_options, option, whole
@@ -56,7 +57,7 @@ def _check_pairs(name: str, value: Any) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True)
-class SourceOptions:
+class SourceOptions(NamedArguments):
     """How :func:`stoker.convert` reads a source of images.
 
     An option of some formats alone, such as ``class_depth`` of folders, is refused for a source of another

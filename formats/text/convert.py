@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker._native import encode_token_records
-from stoker.arguments import check_progress, refuses_num_workers
+from stoker.arguments import check_progress, named_arguments
 from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
 
@@ -53,7 +53,7 @@ from .options import TextArguments, TextOptions, Training
 Paths = str | os.PathLike[str]
 
 
-@refuses_num_workers
+@named_arguments
 def convert_text(
     source: Paths | Sequence[Paths] | Iterable[str] | Iterable[Mapping[str, Any]],
     target: Paths,

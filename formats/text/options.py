@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import list_of_names
+from stoker.arguments import NamedArguments, list_of_names
 from stoker.errors import ConfigError
 
 from ..conversion.options import DAILY, CommonArguments, ShardOptions, Storage
@@ -52,7 +52,7 @@ def _variables(name: str, value: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(NamedArguments):
     """How chats become text, and which tokens of each sample a model is trained on."""
 
     messages: str | Sequence[str] | None = option(

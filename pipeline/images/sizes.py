@@ -273,7 +273,9 @@ def _steps(plan: SizePlan, n: int, world_size: int, epoch: int, start: int) -> t
 
 def make_size_plan(sizes: Sizes | None, batch_size: int | Pixels, seed: int) -> SizePlan:
     """Check a loader's arguments for the sizes of batches; see :class:`stoker.ImageLoader`."""
-    given = {"padded": Padded(), "ragged": Ragged()}.get(sizes, sizes) if isinstance(sizes, str) else sizes
+    given: Any = sizes
+    if isinstance(sizes, str):
+        given = {"padded": Padded(), "ragged": Ragged()}.get(sizes, sizes)
     pixels = batch_size.number if isinstance(batch_size, Pixels) else None
     samples = 1 if isinstance(batch_size, Pixels) else whole_number("batch_size", batch_size, 1)
     if pixels is not None and isinstance(given, Patches):

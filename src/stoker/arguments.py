@@ -1,17 +1,19 @@
-"""Checks of arguments that all public functions share: integers, choices, names, progress, former names."""
+"""Checks of arguments that all public functions share: integers, choices, names, unknown names."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from operator import index
-from typing import ParamSpec, SupportsIndex, TypeVar
+from typing import Any, ClassVar, ParamSpec, SupportsIndex, TypeVar
 
 from stoker.errors import ConfigError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+N = TypeVar("N", bound="NamedArguments")
 
 
 def list_of_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -40,15 +42,29 @@ def check_progress(progress: object) -> None:
         )
 
 
-def refuses_num_workers(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that its TypeError for an argument of version 0.1.0 gives the name of today."""
+class NamedArguments:
+    """A class whose error for an unknown keyword argument names what takes its place, see stoker.porting."""
+
+    equivalents: ClassVar[str] = ""  # the key of the table of that module
+
+    def __new__(cls: type[N], *_: Any, **arguments: Any) -> N:
+        if not arguments.keys() <= set(cls.__init__.__code__.co_varnames):
+            from stoker.porting import check_arguments
+
+            check_arguments(cls, arguments, cls.equivalents)
+        return super().__new__(cls)
+
+
+def named_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function of conversions as :class:`NamedArguments` does a class."""
+    known = set(inspect.signature(function).parameters)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if "num_workers" in kwargs:
-            raise TypeError(
-                f"{function.__name__}() has no option 'num_workers': it is now called 'num_threads'"
-            )
+        if not kwargs.keys() <= known:
+            from stoker.porting import check_arguments
+
+            check_arguments(function, kwargs, "conversion")
         return function(*args, **kwargs)
 
     return call

@@ -23,25 +23,27 @@ from stoker.augment import (
     ScaleJitter,
     Transform,
 )
+from stoker.bucketing import FixedBucketSampler, Pad
 from stoker.errors import ConfigError
-from stoker.porting import LOADER_ARGUMENTS, TRANSFORM_ARGUMENTS
+from stoker.porting import BUCKETING_ARGUMENTS, LOADER_ARGUMENTS, TRANSFORM_ARGUMENTS
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "porting.md"
 
 
-def rows_of_the_guide() -> dict[str, str]:
-    """The right cell of every argument, written ``name=``, in a left cell of the guide's tables."""
-    rows = {}
+def rows_of_the_guide() -> set[tuple[str, str]]:
+    """Every argument, written ``name=``, in a left cell of the guide's tables, with the right cell."""
+    rows = set()
     for line in GUIDE.read_text().splitlines():
         cells = line.strip("| ").split(" | ")
         if line.startswith("| ") and len(cells) == 2:  # other tables compare figures
             left, right = cells
-            rows.update(dict.fromkeys(re.findall(r"`(\w+)=`", left), right))
+            rows.update((name, right) for name in re.findall(r"`(\w+)=`", left))
     return rows
 
 
 def test_the_guide_has_the_same_rows_as_the_errors() -> None:
-    assert rows_of_the_guide() == {**LOADER_ARGUMENTS, **TRANSFORM_ARGUMENTS}
+    tables = (LOADER_ARGUMENTS, TRANSFORM_ARGUMENTS, BUCKETING_ARGUMENTS)
+    assert rows_of_the_guide() == {row for table in tables for row in table.items()}
 
 
 @pytest.mark.parametrize(
@@ -67,10 +69,39 @@ def test_one_error_names_the_equivalents_of_all_arguments() -> None:
         loader("no such dataset", batch_size=4, drop_last=True, num_workers=8)
 
 
-@pytest.mark.parametrize("transform", [Normalize, RandomErasing])
-def test_a_transform_refuses_inplace_of_torchvision(transform: Callable[..., Any]) -> None:
-    with pytest.raises(ConfigError, match="has no argument inplace\nIn place of inplace: not needed"):
-        transform(inplace=True)
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (
+            lambda: Normalize(inplace=True),
+            "Normalize has no argument inplace\nIn place of inplace: not needed",
+        ),
+        (lambda: RandomErasing(inplace=True), "In place of inplace: not needed"),
+        (lambda: RandomResizedCrop(8, random_area=(0.1, 1)), "In place of random_area: scale"),
+        (
+            lambda: FixedBucketSampler([3], [3], 1, num_buckets=2),
+            "In place of num_buckets: boundaries: bucket_",
+        ),
+        (lambda: Pad(pad_val=1), "Pad has no argument pad_val\nIn place of pad_val: value"),
+        (lambda: stoker.convert("x", "y", num_workers=2), "convert has no argument num_workers.*num_threads"),
+        (lambda: stoker.convert_text("x", "y", num_workers=2), "In place of num_workers: num_threads"),
+        (lambda: stoker.Writer("x", write_mode="jpg"), "Writer has no argument write_mode\n"),
+        (lambda: stoker.convert("x", "y", restarts=True), r"storage=stoker.ImageStorage\(restarts=...\)"),
+        (lambda: stoker.convert("x", "y", overwite=True), "In place of overwite: overwrite"),
+        (lambda: stoker.open("x", vesion=1), "open has no argument vesion\nIn place of vesion: version"),
+        (
+            lambda: stoker.ImageLoader("x", batch_size=4, shufle=1, drop_last=1),
+            "shufle: shuffle\nIn.*last_batch",
+        ),
+        (lambda: stoker.TextLoader("x", max_tokens=4, verfy=True), r"MaxTokens.*\n.*Reading\(verify=...\)"),
+        (lambda: stoker.Reading(veryfy=True), "Reading has no argument veryfy\nIn place of veryfy: verify"),
+    ],
+)
+def test_an_unknown_argument_is_answered_with_what_takes_its_place(
+    call: Callable[[], Any], answer: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"(?s){answer}"):
+        call()
 
 
 @pytest.mark.parametrize(

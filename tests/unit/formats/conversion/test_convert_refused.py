@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.annotations import document, write, write_coco_images
 from helpers.command_line import run
-from helpers.datasets import WORDS, read_files
+from helpers.datasets import read_files
 from helpers.options import convert, image_writer
 from helpers.processes import full_disk
 from PIL import Image
@@ -99,13 +99,6 @@ def test_a_refused_option_leaves_no_folder(photos: Path, tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="resize must be"):
         convert(photos, tmp_path / "out", resize="big")
     assert not (tmp_path / "out").exists()
-
-
-def test_an_option_under_its_former_name_is_refused_with_the_new_one(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="no option 'num_workers': it is now called 'num_threads'"):
-        stoker.convert(photos, tmp_path / "out", num_workers=2)  # type: ignore[call-arg]  # the former name
-    with pytest.raises(TypeError, match="it is now called 'num_threads'"):
-        stoker.convert_text(photos / "x.txt", tmp_path / "out", num_workers=2, tokenizer=WORDS)  # type: ignore[call-arg]  # likewise
 
 
 def test_columns_with_the_names_of_origins_are_refused_where_images_are_resized(tmp_path: Path) -> None:
