@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError, DatasetError, SourceError, optional_import
 
-from .dataset.manifest import MANIFEST_NAME, TOKENIZER_NAME, Manifest, tokenizer_settings
+from .dataset.manifest import BYTE_TOKENS, MANIFEST_NAME, TOKENIZER_NAME, Manifest, tokenizer_settings
 from .options import check_options, option
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ _OTHER_FORMS = (
     "The package transformers makes one of a tokenizer.model of SentencePiece, or of a name of the Hugging "
     "Face Hub: AutoTokenizer.from_pretrained(NAME_OR_FOLDER).save_pretrained(NEW_FOLDER); give NEW_FOLDER."
 )
-_BYTE_TOKENS = {"[PAD]": 256, "[BOS]": 257, "[EOS]": 258}
 
 
 def _check_tokenizer(name: str, value: Any) -> Any:
@@ -245,7 +244,7 @@ class ByteTokenizer(Tokenizer):
     pad_id = 256
 
     def id_of(self, token: str) -> int | None:
-        return _BYTE_TOKENS.get(token)
+        return BYTE_TOKENS.get(token)
 
     def _tokens(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         encoded = [text.encode() for text in texts]
@@ -477,6 +476,6 @@ def make_decoder(file: bytes | None) -> Callable[[Sequence[int]], str]:
 
 
 def _decode_bytes(ids: Sequence[int]) -> str:
-    names = {number: token.encode() for token, number in _BYTE_TOKENS.items()}
+    names = {number: token.encode() for token, number in BYTE_TOKENS.items()}
     data = b"".join(bytes([token]) if token < 256 else names.get(token, b"") for token in ids)
     return data.decode(errors="replace")

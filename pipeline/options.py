@@ -367,11 +367,15 @@ class MaxLength(NamedArguments):
         tokens: Largest number of tokens of a sequence. None sets no limit; packed rows and boundaries do.
         too_long: What happens to a longer sequence: "error" refuses the dataset, "truncate" keeps its
             beginning and the special tokens that the tokenizer puts at its end, and "split" fills packed rows
-            with its pieces.
+            with its pieces. Of samples that state which tokens are trained, "truncate" leaves out those
+            whose labels would all be cut.
+        keep_end: Whether truncation keeps these special tokens. False cuts them off with the rest, so that a
+            model does not learn to stop in the middle of a text.
     """
 
     tokens: int | None = None
     too_long: TooLong = "truncate"
+    keep_end: bool = True
 
 
 @dataclass(frozen=True)

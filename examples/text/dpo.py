@@ -36,8 +36,7 @@ class Model(nn.Module):
 def main(shards: str = "shards/sums", epochs: str = "10", beta: float = 0.5) -> None:
     fields = ["prompt", "chosen", "rejected"]
     stoker.convert_text(iter(PAIRS), shards, fields=fields, tokenizer="bytes", overwrite=True)
-    # 258 is the token [EOS] of bytes.
-    pairs = PreferencePairs(end_id=258, max_length=24)
+    pairs = PreferencePairs(end_id=stoker.open(shards).token_id("[EOS]"), max_length=24)
     loader = stoker.TextLoader(shards, batch_size=20, batchify=pairs, shuffle=True, seed=0, output="torch")
     model = Model()
     reference = copy.deepcopy(model).requires_grad_(False)

@@ -34,9 +34,9 @@ class Transformer(nn.Module):
 
 
 def main(shards: str = "shards/sft", epochs: str = "3", length: int = 256) -> None:
-    fields = ["question", "answer"]
+    training = stoker.Training(train_on="answer", layout="{question}\n{answer}")
     stoker.convert_text(
-        TEXT, shards, fields=fields, tokenizer="bytes", eos=True, training=stoker.Training(train_on="answer")
+        TEXT, shards, fields=["question", "answer"], tokenizer="bytes", eos=True, training=training
     )
     loader = stoker.TextLoader(
         stoker.open(shards).select(f"text_length <= {length}"),

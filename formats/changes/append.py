@@ -290,7 +290,8 @@ def _text_options(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
     if not options.get("template_digest"):
         fields = str(options.get("joined") or options["fields"]).split(",")
-        return {**arguments, "fields": fields, "training": Training(train_on=options.get("train_on"))}
+        training = Training(train_on=options.get("train_on"), layout=options.get("layout") or None)
+        return {**arguments, "fields": fields, "training": training}
     named = "chatml" if options.get("chat_template") == "chatml" else None
     if not named and TokenizerSettings.of_dataset(options).chat_template is None:
         raise ConfigError(
@@ -303,7 +304,7 @@ def _text_options(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         str(options.get("joined") or options["fields"]),
         named,
         None if pairs else options.get("train_on"),
-        options.get("template_date") or None,
-        options.get("template_variables") or None,
+        date=options.get("template_date") or None,
+        template_variables=options.get("template_variables") or None,
     )
     return {**arguments, "training": training}

@@ -37,7 +37,7 @@ from .columns import (
     take_lists,
 )
 from .index import KNOWN_COLUMNS, NO_CHECKSUM, Index, Samples
-from .manifest import Manifest, read_tokenizer
+from .manifest import BYTE_TOKENS, Manifest, read_token_ids, read_tokenizer, tokenizer_settings
 from .selection import (
     Numbering,
     ObjectChoice,
@@ -349,6 +349,26 @@ class Dataset:
             DatasetError: There is no such file, or it cannot be read.
         """
         return read_tokenizer(self.path)
+
+    def token_id(self, token: str) -> int:
+        """Return the id of a token of the dataset's tokenizer.
+
+        Args:
+            token: The text of the token, such as ``"<|im_end|>"``; or the name of a special token that the
+                tokenizer's settings have, such as ``"eos_token"``.
+
+        Raises:
+            ConfigError: The tokenizer has no such token.
+            DatasetError: The dataset has no tokenizer, or its file cannot be read.
+        """
+        options = self.manifest.options
+        if not options.get("tokenizer"):
+            raise DatasetError("the dataset has no tokenizer", path=self.path)
+        ids = read_token_ids(self.path) if options.get("tokenizer_digest") else BYTE_TOKENS
+        text = tokenizer_settings(options)[0].get(token) or token
+        if text not in ids:
+            raise ConfigError(f"token must be a token of the tokenizer, found {text!r}", path=self.path)
+        return ids[text]
 
     def error(
         self,

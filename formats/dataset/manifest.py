@@ -33,6 +33,7 @@ MANIFEST_NAME = "dataset.json"
 INDEX_NAME = "index.arrow"
 SKIPPED_NAME = "skipped.jsonl"
 TOKENIZER_NAME = "tokenizer.json"
+BYTE_TOKENS = {"[PAD]": 256, "[BOS]": 257, "[EOS]": 258}  # of datasets of bytes
 SHARDS_STATE = "shards_state"  # option: a hash of the validators of shards at URLs that have no digests
 STATE_NAME = ".stoker-convert"  # folder of a conversion that has not ended
 MOST_MANIFEST_BYTES = 1 << 28  # a million shards take about 150 MB
@@ -303,6 +304,20 @@ def read_tokenizer(folder: Path) -> bytes:
             f"the tokenizer cannot be read: {error.strerror or error}",
             path=file,
             hint="Copy the file from where the dataset was made, or convert the text again.",
+        ) from error
+
+
+def read_token_ids(folder: Path) -> dict[str, int]:
+    """Return the ids of the tokens of ``tokenizer.json`` in the folder of a dataset of text."""
+    try:
+        document = json.loads(read_tokenizer(folder))
+        vocabulary = document["model"]["vocab"]
+        if isinstance(vocabulary, list):  # of Unigram: pieces with their scores
+            vocabulary = {piece: number for number, (piece, _) in enumerate(vocabulary)}
+        return {**vocabulary, **{token["content"]: token["id"] for token in document["added_tokens"]}}
+    except (KeyError, TypeError, ValueError) as error:
+        raise DatasetError(
+            f"tokenizer.json cannot be read: {error}", hint="Convert the text again."
         ) from error
 
 

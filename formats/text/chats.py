@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from os.path import commonprefix
 from pathlib import Path
+from string import Formatter
 from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 import numpy as np
@@ -63,7 +64,7 @@ class ChatTemplate:
     variables: Mapping[str, Any] = field(default_factory=dict)  # of all chats; those of a chat come first
 
     def __post_init__(self) -> None:
-        _ = self._compiled
+        _ = self._compiled  # refused before any sample
 
     def __reduce__(self) -> tuple[Any, ...]:  # each process compiles the template again
         return ChatTemplate, (self.source, self.name, self.tokens, self.date, self.variables)
@@ -429,25 +430,46 @@ def _weighted(parts: list[Any], answers: Sequence[Mapping[str, Any]]) -> list[An
 
 @dataclass(frozen=True)
 class FieldComposer:
-    """Joins the texts of fields, one after the other."""
+    """Joins the texts of fields."""
 
     names: tuple[str, ...]  # Names of the fields
     trained: tuple[str, ...]  # Names of those that are trained
+    layout: str | None = None  # The text that has the fields in braces; None puts one after the other
     adds_special_tokens: ClassVar[bool] = True
     trains_all: ClassVar[bool] = False
     holds_lock: ClassVar[bool] = False
     fields: ClassVar[tuple[str, ...]] = (JOINED,)
 
+    def __post_init__(self) -> None:
+        _ = self._pieces
+
     @property
     def options(self) -> dict[str, str]:
         trained = "all" if self.trained == self.names else ",".join(self.trained)
-        return {"train_on": trained, "joined": ",".join(self.names)}
+        return {"train_on": trained, "joined": ",".join(self.names), "layout": self.layout or ""}
+
+    @cached_property
+    def _pieces(self) -> list[tuple[str, str | None]]:
+        """Texts, and the field after each of them."""
+        if self.layout is None:
+            return [("", name) for name in self.names]
+        try:
+            parsed = list(Formatter().parse(self.layout))
+        except ValueError:
+            parsed = []
+        if sorted(name for _, name, *_ in parsed if name is not None) != sorted(self.names):
+            fields = ", ".join(f"{{{name}}}" for name in self.names)
+            raise ConfigError(f"layout must have {fields}, each once, found {self.layout!r}")
+        return [(text, name) for text, name, *_ in parsed]
 
     def compose(self, values: tuple[Any, ...]) -> tuple[ComposedText, ...]:
-        ends = np.cumsum([len(value) for value in values]).tolist()
-        bounds = zip(self.names, [0, *ends], ends, strict=False)
-        spans = [(a, b) for name, a, b in bounds if name in self.trained]
-        return (ComposedText("".join(values), spans),)
+        of_field, text, spans = dict(zip(self.names, values, strict=True)), "", []
+        for before, name in self._pieces:
+            text += before
+            if name is not None:
+                text, begin = text + of_field[name], len(text)
+                spans += [(begin, len(text))] if name in self.trained else []
+        return (ComposedText(text, spans),)
 
 
 TextComposer = ChatComposer | FieldComposer
@@ -462,31 +484,39 @@ def find_composer(
     if training.messages is not None:
         if fields is not None:
             raise ConfigError("messages and fields both say what the text is", hint="Leave out one of them.")
-        names = tuple(training.messages)
-        if len(names) == 3 or names == PAIR_FIELDS[1:]:
-            if train_on is not None:
-                raise ConfigError("the answers of preference pairs are trained", hint="Leave out train_on.")
-            return PairComposer(names, find_template(training, tokenizer), "all")
-        allowed = (*get_args(TrainOn), *names[1:])
-        default = names[1] if len(names) == 2 else "assistant"
-        chosen: Any = one_of("train_on", default if train_on is None else train_on, allowed)
-        return ChatComposer(names, find_template(training, tokenizer), chosen)
-    if given := given_options(replace(training, train_on=None)):
+        return _find_chat_composer(tuple(training.messages), training, tokenizer)
+    if given := given_options(replace(training, train_on=None, layout=None)):
         raise ConfigError(
             f"{', '.join(given)} is for chats", hint="Name the value that has the messages with messages."
         )
     if train_on is None:
+        if training.layout is not None:
+            raise ConfigError("layout joins fields, of which train_on names those that are trained")
         return None
     names = tuple(fields or ())
     trained = tuple(name.strip() for name in train_on.split(","))
     if trained == ("all",) and "all" not in names:
-        return FieldComposer(names or (JOINED,), names or (JOINED,))
+        return FieldComposer(names or (JOINED,), names or (JOINED,), training.layout)
     if len(names) < 2 or not set(trained) < set(names):
         raise ConfigError(
             f"train_on must name some of several fields, or all, found {train_on!r} of {', '.join(names)}",
             hint="Give both: fields=('question', 'answer') and train_on='answer'; or messages for chats.",
         )
-    return FieldComposer(names, trained)
+    return FieldComposer(names, trained, training.layout)
+
+
+def _find_chat_composer(names: tuple[str, ...], training: Training, tokenizer: Tokenizer) -> ChatComposer:
+    train_on = training.train_on
+    if training.layout is not None:
+        raise ConfigError("layout joins fields, and messages have a chat template")
+    if len(names) == 3 or names == PAIR_FIELDS[1:]:
+        if train_on is not None:
+            raise ConfigError("the answers of preference pairs are trained", hint="Leave out train_on.")
+        return PairComposer(names, find_template(training, tokenizer), "all")
+    allowed = (*get_args(TrainOn), *names[1:])
+    default = names[1] if len(names) == 2 else "assistant"
+    chosen: Any = one_of("train_on", default if train_on is None else train_on, allowed)
+    return ChatComposer(names, find_template(training, tokenizer), chosen)
 
 
 def trained_runs(

@@ -75,6 +75,12 @@ class Training(NamedArguments):
         "with commas between, or all; the fields then form one sequence. Loaders label other tokens -100.",
         "Chats and answers",
     )
+    layout: str | None = option(
+        None,
+        "Text that joins the fields for train_on, with each of them once in braces, such as "
+        "'{question} Answer: {answer}'. By default one follows the other with nothing between.",
+        "Chats and answers",
+    )
     date: str | None = option(
         None,
         "Date that chat templates write as today's, such as 2025-01-31, wherever they ask for it.",
@@ -136,7 +142,7 @@ class TextOptions(ShardOptions):
     most_records: ClassVar[int] = 1 << 18
     omitted: ClassVar[frozenset[str]] = frozenset(
         (
-            *("train_on", "joined", "bos", "eos", "tokenizer_settings", "chat_template"),
+            *("train_on", "joined", "layout", "bos", "eos", "tokenizer_settings", "chat_template"),
             *("template_digest", "template_date", "template_variables"),
         )
     )
@@ -149,6 +155,7 @@ class TextOptions(ShardOptions):
     dtype: str = "uint16"  # Type of the payload: uint16 or int32, little-endian
     train_on: str = ""
     joined: str = ""  # Names of the fields that are joined to one sequence, with commas between
+    layout: str = ""  # Text that joins them
     chat_template: str = ""  # Name of the chat template
     template_digest: str = ""  # SHA-256 of the chat template
     template_date: str = ""

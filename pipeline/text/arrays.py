@@ -26,6 +26,7 @@ from stoker.bucketing.layout import Padded
 from stoker.bucketing.masking import WordParts
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns import batchable_columns
+from stoker.formats.token_columns import trained_column
 from stoker.formats.tokenization import ByteTokenizer, common_special_tokens, read_word_parts
 
 from ..execution.pipeline import wanted_columns
@@ -75,6 +76,12 @@ def fit_mask(
         raise ConfigError(
             f"SpanCorruption takes whole sequences, which {cuts} cuts",
             hint="Pack whole documents, or split them at the conversion.",
+        )
+    if trained_column(fields[0]) in dataset.types:
+        raise ConfigError(
+            "SpanCorruption hides any tokens, and the dataset states which ones a model is trained on",
+            path=dataset.path,
+            hint="Convert the text without train_on.",
         )
     if mask.special_tokens is not None:
         return mask

@@ -69,6 +69,7 @@ class BatchingConfig:
     max_sequences: int | None = None  # Largest number of sequences in a packed row
     max_length: int | None = None  # Largest number of tokens of a sequence
     too_long: TooLong = "error"  # What happens to a longer sequence
+    keep_end: bool = True  # Whether a sequence that is cut keeps the special tokens at its end
     shuffle: bool = False  # Whether each epoch draws other batches; False keeps the order of the dataset
     samples_per_epoch: int | None = None  # Samples of an epoch cut from an infinite stream; None for all once
     seed: int = 0
@@ -99,6 +100,7 @@ class BatchingConfig:
             object.__setattr__(self, "buckets", np.asarray(buckets))
         one_of("too_long", self.too_long, get_args(TooLong))
         one_of("balance", self.balance, (None, *get_args(Balance)))
+        one_of("keep_end", self.keep_end, (True, False))
         if not isinstance(self.shuffle, bool):
             raise ConfigError(f"shuffle must be True or False, found {self.shuffle!r}")
         self._refuse_without_effect()

@@ -15,6 +15,7 @@ from stoker.bucketing import Batchify, PreferencePairs
 from stoker.bucketing.batchify import Labels
 from stoker.errors import ConfigError
 from stoker.formats.tokenization import common_special_tokens
+from stoker.log import EventLog
 
 from ..execution.pipeline import ColumnSpec, batch_type
 from ..options import Ranks
@@ -24,6 +25,8 @@ from .batching import BatchingConfig
 from .planner import TextPlanner
 from .token_reader import TokenReader
 
+EVENTS = EventLog("samples")
+_TRAINED = ("labels", "loss_weights")
 _RECORDED = {"pad_to_multiple_of": "pad_multiple"}  # the names of arguments in states
 
 
@@ -64,8 +67,9 @@ class TextLoaderConfig:
         edges, options = planner.boundaries, vars(planner.batching)
         batching = {_RECORDED.get(name, name): value for name, value in options.items()}
         del batching["buckets"]
-        if batching["stream"] is None:  # states of earlier releases do not have it
-            del batching["stream"]
+        for name, usual in (("stream", None), ("keep_end", True)):
+            if batching[name] == usual:  # states of earlier releases do not have it
+                del batching[name]
         identity = {
             "dataset": self.dataset.fingerprint,
             "fields": self.reader.fields,
@@ -126,7 +130,7 @@ def make_config(
             )
         fields = batchify.fields  # in the order of their planned lengths
     too_long = batching.too_long if batching.stream is None else "split"
-    reader = TokenReader(dataset, fields, dtype, too_long, verify=verify)
+    reader = TokenReader(dataset, fields, dtype, too_long, verify=verify, keep_end=batching.keep_end)
     fitted = fit_mask(mask, dataset, reader.fields, batching)
     pairs = None
     if isinstance(batchify, PreferencePairs):
@@ -136,6 +140,7 @@ def make_config(
         batchify = pairs
     if batching.stream is None:
         planned_lengths = getattr(pairs or fitted, "planned_lengths", None)
+        labelled = batchify is not None or any(name.endswith(_TRAINED) for name in columns or ())
         planner = TextPlanner(
             batching,
             reader.lengths,
@@ -143,7 +148,9 @@ def make_config(
             world_size,
             special_tokens=reader.special_tokens,
             planned_lengths=planned_lengths and partial(planned_lengths, packs=batching.pack is not None),
+            keeps=reader.trained_within if labelled and fitted is None else None,
         )
+        _report_untrained(planner.keeps, dataset)
     else:
         from .streams import StreamPlanner
 
@@ -178,6 +185,18 @@ def make_config(
         columns=names,
         batch_type=batch_type(names),
     )
+
+
+def _report_untrained(keeps: npt.NDArray[np.bool_] | None, dataset: SampleSource) -> None:
+    if keeps is None:
+        return
+    what = "whose trained tokens are all cut off"
+    if not keeps.any():
+        raise ConfigError(
+            f"the dataset has only samples {what}", path=dataset.path, hint="Give a larger max_length."
+        )
+    left_out = f"{(~keeps).sum():,} of {len(keeps):,} samples"
+    EVENTS.warning("untrained", f"{left_out} of {dataset.path} are left out, {what}: max_length is too small")
 
 
 def ids_dtype(dtype: str | None, default: str) -> str:

@@ -197,6 +197,7 @@ class TextLoader(Loader):
                 stream=packing.tokens if isinstance(packing, Streams) else None,
                 max_length=limit.tokens,
                 too_long=limit.too_long,
+                keep_end=limit.keep_end,
                 shuffle=shuffle if sampler is None else True,
                 samples_per_epoch=_samples(
                     steps_per_epoch, None if packing else in_samples, process.world_size

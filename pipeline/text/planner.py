@@ -98,7 +98,8 @@ class TextPlanner:
     """Plans the batches of epochs. It keeps the latest plan, and those that passes use.
 
     ``lengths`` are (N, D), tokens of each sample in each of D fields. ``planned_lengths`` makes others of
-    them if batches are planned by the tokens that a mask or preference pairs make.
+    them if batches are planned by the tokens that a mask or preference pairs make. ``keeps`` says of the
+    lengths that are read which samples are drawn; None draws all.
     """
 
     def __init__(
@@ -110,14 +111,18 @@ class TextPlanner:
         *,
         special_tokens: int = 0,
         planned_lengths: Callable[[npt.NDArray[Any]], Int64] | None = None,
+        keeps: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_] | None] | None = None,
     ) -> None:
         self.batching = batching
         self.order = order
-        self.takes_all = _takes_all(order, len(lengths))
         self._draws = without_interleaving(order) if batching.shuffle else order
         self._read_lengths = limited_lengths(
             lengths, batching, special_tokens, are_planned=planned_lengths is None
         )
+        self.keeps = None if keeps is None else keeps(self._read_lengths)
+        draws_all = _takes_all(order, len(lengths))
+        self.takes_all = draws_all and self.keeps is None
+        self._varies = not draws_all and self.keeps is not None  # in the number of draws
         self._planned_lengths = (
             self._read_lengths if planned_lengths is None else planned_lengths(self._read_lengths)
         )
@@ -189,7 +194,7 @@ class TextPlanner:
     def has_equal_epochs(self) -> bool:
         """Whether all epochs have the same number of batches."""
         batching = self.batching
-        if batching.batch_sampler is not None:
+        if batching.batch_sampler is not None or self._varies:
             return False  # the number of batches may depend on the draws
         by_size = batching.pack is None and batching.max_tokens is None
         return self.takes_all or (by_size and (self.boundaries is None or batching.last_batch != "partial"))
@@ -236,7 +241,10 @@ class TextPlanner:
         return TextEpoch(self._sampler(full, self._costs(packing)), read, drawn, packing, planned)
 
     def _drawn_in(self, epoch: int) -> Int64:
-        return self._drawn.get(epoch, lambda _: drawn_positions(self._draws, epoch))
+        return self._drawn.get(epoch, lambda _: self._kept(drawn_positions(self._draws, epoch)))
+
+    def _kept(self, positions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return positions if self.keeps is None else positions[self.keeps[positions]]
 
     def _pack(self, lengths: Int64, epoch: int) -> PackingPlan:
         batching = self.batching

@@ -28,7 +28,7 @@ from ..order.orders import Order
 from ..order.sampling import batched_values, is_remote
 from ..order.schedule import PlannedSteps
 from .arrays import document_begins, rows_of_segments, rows_of_tokens
-from .config import TextLoaderConfig
+from .config import EVENTS, TextLoaderConfig
 from .planner import TextEpoch, TokenSlices
 from .token_reader import PayloadLocations
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..order.exclusions import Exclusions, Point
     from .cached_text import CachedText
 
+_IGNORED = -100  # the label of tokens that are not trained
 _TOGETHER = 1 << 17  # tokens of batches that start together: Python takes about as long for one as for many
 
 
@@ -136,6 +137,11 @@ class TextPipeline(Pipeline):
 
     def complete(self, made: MadeText, totals: StatsTotals) -> FinishedBatch:
         """The batch of what was made, in the framework's arrays."""
+        labels = [array for name, array in made.arrays.items() if name.endswith("labels")]
+        if labels and not self.config.maker.slices and all(np.all(array == _IGNORED) for array in labels):
+            EVENTS.warning(
+                "no labels", "a batch has no token that a model is trained on: its mean loss is NaN"
+            )
         stream, stages = self._adapter.copy_stream, totals.worker
         with stages.stage("handing over"), stream or contextlib.nullcontext():
             values = []

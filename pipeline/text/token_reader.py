@@ -61,6 +61,7 @@ class TokenReader:
         too_long: TooLong = "error",
         *,
         verify: bool,
+        keep_end: bool = True,
     ) -> None:
         options = dataset.manifest.options
         stored, self.fields = _read_fields(dataset, fields)
@@ -76,7 +77,8 @@ class TokenReader:
         self._dataset = dataset
         self._verify = verify
         self._read_whole = np.zeros(len(dataset) if too_long == "split" else 0, np.bool_)
-        around = special_tokens_of(dataset.datasets) if too_long == "truncate" else [NO_SPECIAL_TOKENS]
+        keeps_end = too_long == "truncate" and keep_end
+        around = special_tokens_of(dataset.datasets) if keeps_end else [NO_SPECIAL_TOKENS]
         self.special_tokens = max(map(sum, around))  # tokens that the shortest sequence must have room for
         self._closing = np.array([special.closing for special in around], np.int64)
         self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
@@ -170,7 +172,7 @@ class TokenReader:
         edges[:, :, 1] = edges[:, :, 2] = edges[:, :, 3] = end
         if self._closing.any():
             whole = first - slices.begins[:, None] + locations.tokens[:, self._chosen]
-            closing = np.where(end < whole, self._closing_of(slices)[:, None], 0)
+            closing = np.where(end < whole, self._closing_of(slices.positions)[:, None], 0)
             edges[:, :, 1] -= closing
             edges[:, :, 2] = whole - closing
             edges[:, :, 3] = whole
@@ -187,16 +189,39 @@ class TokenReader:
                 trained.append(None)
                 continue
             runs, tokens = self._dataset.lists(name, slices.positions), locations.tokens[:, column]
-            closing = np.where(slices.begins + np.diff(bounds) < tokens, self._closing_of(slices), 0)
+            closing = np.where(
+                slices.begins + np.diff(bounds) < tokens, self._closing_of(slices.positions), 0
+            )
             trained.append(trained_tokens(runs, slices.begins, tokens, closing, bounds=bounds))
         return trained
 
-    def _closing_of(self, slices: TokenSlices) -> Int64:
+    def _closing_of(self, positions: Int64) -> Int64:
         """(P,) int64, special tokens that end each sequence, and that a cut keeps."""
         several = len(self._closing) > 1
-        numbers = self._dataset.values("dataset", slices.positions) if several else slices.positions * 0
+        numbers = self._dataset.values("dataset", positions) if several else positions * 0
         closing: Int64 = self._closing[numbers]
         return closing
+
+    def trained_within(self, kept: Int64) -> npt.NDArray[np.bool_] | None:
+        """(N,) bool, the samples with a trained token before the end of a cut; None for all.
+
+        Args:
+            kept: (N, D), tokens that are read of each sample in each field.
+        """
+        names = [trained_column(field) for field in self.fields]
+        lengths = self.lengths
+        cut = np.flatnonzero((kept < lengths).any(axis=1))
+        if not len(cut) or not self._dataset.types.keys() >= set(names):
+            return None
+        good = np.zeros(len(cut), np.bool_)
+        for name, most, tokens in zip(names, kept[cut].T, lengths[cut].T, strict=True):
+            runs = self._dataset.lists(name, cut)
+            before = np.where(most < tokens, most - self._closing_of(cut), most)
+            first = np.append(runs.values, 0)[np.cumsum(runs.counts) - runs.counts]
+            good |= (runs.counts > 0) & (first < before)
+        keeps = np.ones(len(kept), np.bool_)
+        keeps[cut] = good
+        return None if good.all() else keeps
 
     def close(self) -> None:
         """Close the data files."""

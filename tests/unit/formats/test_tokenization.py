@@ -338,3 +338,28 @@ def test_damaged_settings_beside_a_tokenizer_are_named(tmp_path: Path, name: str
 def test_a_damaged_file_of_a_dataset_is_named(read: Callable[[bytes], object], content: bytes) -> None:
     with pytest.raises(DatasetError, match=r"tokenizer.json cannot be read"):
         read(content)
+
+
+@pytest.mark.parametrize("model", ["words", "unigram", "bytes"])
+def test_a_dataset_knows_the_ids_of_its_tokens(tmp_path: Path, model: str) -> None:
+    file: Any = "bytes"
+    if model == "words":
+        file = write_settled(tmp_path / "t")
+    elif model == "unigram":
+        pieces = tokenizers.Tokenizer(UNIGRAMS)
+        pieces.add_special_tokens(["<end>"])
+        (file := tmp_path / "t.json").write_text(pieces.to_str())
+    stoker.convert_text(iter(["a"]), tmp_path / "d", tokenizer=file)
+    dataset = stoker.open(tmp_path / "d")
+    known = {
+        "words": {"stop": STOP, "eos_token": STOP, "b": 8},
+        "unigram": {"ing": 2, "<end>": 3},
+        "bytes": {"[EOS]": 258},
+    }
+    assert {token: dataset.token_id(token) for token in known[model]} == known[model]
+    with pytest.raises(ConfigError, match="token must be a token of the tokenizer, found 'lost'"):
+        dataset.token_id("lost")
+    if model != "bytes":
+        (tmp_path / "d" / "tokenizer.json").write_text('{"model": {"vocab": 1}}')
+        with pytest.raises(DatasetError, match="cannot be read"):
+            dataset.token_id("b")

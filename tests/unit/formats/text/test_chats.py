@@ -613,3 +613,25 @@ def test_plain_text_is_mixed_with_trained_answers(tmp_path: Path) -> None:
     loader = stoker.TextLoader(mixture, batch_size=4, columns=("input_ids", "labels"), buckets=None)
     kept = {bytes(ids[labels != -100].tolist()) for ids, labels in zip(*next(iter(loader)), strict=True)}
     assert kept == {b"two", b"hree", b"our"}
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [(None, "onetwo"), ("{q} -> {a}.", "one -> two."), ("{{}} {a}|{q}", "{} two|one")],
+)
+def test_a_layout_joins_fields_and_trains_the_answer_alone(
+    tmp_path: Path, layout: str | None, expected: str
+) -> None:
+    options: dict[str, Any] = {"fields": ["q", "a"], "train_on": "a", "layout": layout}
+    convert_text([{"q": "one", "a": "two"}], tmp_path / "d", tokenizer="bytes", **options)
+    stoker.append(tmp_path / "d", [{"q": "one", "a": "six"}])
+    assert show(tmp_path / "d") == [expected, expected.replace("two", "six")]
+    begin = expected.index("two")
+    assert stoker.open(tmp_path / "d").lists("text_trained", [0]).values.tolist() == [begin, begin + 3]
+
+
+@pytest.mark.parametrize("layout", ["{q}", "{q}{a}{a}", "{q}{b}", "{q}{a", "{}{a}"])
+def test_a_layout_has_every_field_once(tmp_path: Path, layout: str) -> None:
+    options: dict[str, Any] = {"fields": ["q", "a"], "train_on": "a", "layout": layout}
+    with pytest.raises(ConfigError, match=r"layout must have \{q\}, \{a\}, each once"):
+        convert_text([], tmp_path / "d", tokenizer="bytes", **options)

@@ -17,6 +17,7 @@ from helpers.shards import N, Sequences, make, same
 import stoker
 from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, LoaderClosedError
+from stoker.pipeline.text.config import EVENTS
 
 COLUMNS = ("input_ids", "attention_mask", "row")
 
@@ -275,3 +276,104 @@ def test_packed_rows_hold_at_most_max_sequences(shards: Path) -> None:
     assert shapes <= {(n * (3 + 1) + 1,) for n, _ in loader.shapes()}
     roomy = make(shards, pack=40, max_sequences=45, columns=("cu_seqlens",))
     assert {batch.cu_seqlens.shape for batch in roomy} <= {(n * (45 + 1) + 1,) for n, _ in roomy.shapes()}
+
+
+def write_questions(folder: Path, questions: list[str], **options: Any) -> Path:
+    """Convert questions with the answer "yes", which is trained; return the folder."""
+    rows = [{"q": question, "a": "yes"} for question in questions]
+    training = stoker.Training(train_on="a")
+    stoker.convert_text(rows, folder, fields=["q", "a"], tokenizer="bytes", training=training, **options)
+    return folder
+
+
+CUT: list[dict[str, Any]] = [
+    {"batch_size": 1, "buckets": None},
+    {"batch_size": 2},
+    {"batch_size": stoker.MaxTokens(40), "shuffle": True},
+    {"batch_size": 1, "pack": 20},
+    {"batch_size": 1, "sampler": stoker.Weighted([1.0, 5.0, 1.0, 5.0]), "buckets": None},
+]
+
+
+@pytest.mark.parametrize("options", CUT)
+@pytest.mark.parametrize("eos", [False, True])
+def test_samples_whose_trained_tokens_are_all_cut_are_left_out_and_counted(
+    tmp_path: Path, options: dict[str, Any], eos: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_questions(tmp_path / "d", ["a" * 9, "b" * 20, "c" * 18, "d" * 50], eos=eos)
+    EVENTS._last.clear()
+    limit = stoker.MaxLength(20, "truncate")
+    loader = stoker.TextLoader(
+        tmp_path / "d", max_length=limit, columns=("input_ids", "labels", "row"), **options
+    )
+    assert "2 of 4 samples" in caplog.text
+    for _ in range(2):
+        batches = list(loader)
+        rows = {int(row) for batch in batches for row in batch.row.reshape(-1) if row >= 0}
+        assert rows <= {0, 2} if "sampler" in options else rows == {0, 2}
+        assert all((batch.labels != -100).any() for batch in batches)
+    assert len(stoker.TextLoader(tmp_path / "d", max_length=limit, batch_size=1, buckets=None)) == 4
+
+
+def test_a_dataset_whose_trained_tokens_are_all_cut_is_refused(tmp_path: Path) -> None:
+    write_questions(tmp_path / "d", ["a" * 9])
+    with pytest.raises(ConfigError, match="only samples whose trained tokens are all cut off"):
+        stoker.TextLoader(tmp_path / "d", batch_size=1, max_length=stoker.MaxLength(9), columns=("labels",))
+
+
+def test_a_stop_in_mid_epoch_goes_on_without_the_samples_that_are_left_out(tmp_path: Path) -> None:
+    write_questions(tmp_path / "d", ["a" * (number % 30) for number in range(1, 60)])
+    options: dict[str, Any] = {"batch_size": 4, "shuffle": True, "columns": ("input_ids", "labels")}
+    options["max_length"] = stoker.MaxLength(20, "truncate")
+    whole = [batch.input_ids.tolist() for batch in stoker.TextLoader(tmp_path / "d", **options)]
+    loader = stoker.TextLoader(tmp_path / "d", **options)
+    taken = [batch.input_ids.tolist() for _, batch in zip(range(3), loader, strict=False)]
+    resumed = stoker.TextLoader(tmp_path / "d", **options)
+    resumed.load_state_dict(loader.state_dict())
+    assert taken + [batch.input_ids.tolist() for batch in resumed] == whole
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pack": 8, "max_length": stoker.MaxLength(too_long="split"), "columns": ("labels",)},
+        {"labels": stoker.bucketing.MaskTokens(1e-9, mask_id=1, vocabulary=2), "buckets": None},
+        {"batchify": stoker.bucketing.Pad(outputs=("labels",)), "fields": ["q"], "buckets": None},
+    ],
+)
+def test_a_batch_without_a_trained_token_is_reported(
+    tmp_path: Path, options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [{"q": "a", "a": "b"}]
+    if "pack" in options:
+        write_questions(tmp_path / "d", ["a" * 20])
+    else:
+        stoker.convert_text(rows, tmp_path / "d", fields=["q", "a"], tokenizer="bytes")
+    EVENTS._last.clear()
+    list(stoker.TextLoader(tmp_path / "d", batch_size=1, **options))
+    assert "a batch has no token that a model is trained on" in caplog.text
+
+
+def test_a_span_mask_of_a_dataset_with_trained_tokens_is_refused(tmp_path: Path) -> None:
+    write_questions(tmp_path / "d", ["a" * 9])
+    mask = stoker.bucketing.SpanCorruption(0.3, sentinels=range(300, 320))
+    with pytest.raises(ConfigError, match="states which ones a model is trained on"):
+        stoker.TextLoader(tmp_path / "d", batch_size=1, labels=mask)
+
+
+@pytest.mark.parametrize(("keep_end", "last"), [(True, 258), (False, ord("d"))])
+@pytest.mark.parametrize("pack", [None, 4])
+def test_a_cut_text_ends_with_eos_unless_it_should_not(
+    tmp_path: Path, keep_end: bool, last: int, pack: int | None
+) -> None:
+    stoker.convert_text(iter(["abcdef"]), tmp_path / "d", tokenizer="bytes", eos=True)
+    limit = stoker.MaxLength(4, "truncate", keep_end)
+    columns = ("input_ids", "labels")
+    loader = stoker.TextLoader(tmp_path / "d", batch_size=1, max_length=limit, pack=pack, columns=columns)
+    (batch,) = loader
+    assert batch.input_ids[0].tolist() == [97, 98, 99, last]
+    assert batch.labels[0].tolist() == [-100, 98, 99, last]
+    other = stoker.TextLoader(tmp_path / "d", batch_size=1, max_length=stoker.MaxLength(4), pack=pack)
+    if not keep_end:
+        with pytest.raises(CheckpointError, match="keep_end"):
+            other.load_state_dict(loader.state_dict())
