@@ -17,11 +17,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stoker._native import crc32c
-from stoker.errors import ConfigError, LockedError, StokerError, WriteError
+from stoker.errors import ConfigError, LockedError, StokerError, StorageError, WriteError
 
 LOCK_NAME = ".stoker-lock"
 
+NO_MEMORY = "no memory to decode it"
+"""The reason of a sample for which the memory is too small, in Python and in C++."""
+
 _BLOCK = 1 << 22
+_OF_THE_PATH = (
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO, errno.EINVAL
+)  # fmt: skip
+_OF_THE_MACHINE = frozenset(os.strerror(number) for number in errno.errorcode if number not in _OF_THE_PATH)
+_GONE = os.strerror(errno.ENOENT)
+_RESOURCES = {
+    os.strerror(number): "Raise the limit of open files (ulimit -n), or close loaders that are not used."
+    for number in (errno.EMFILE, errno.ENFILE)
+} | dict.fromkeys(
+    (NO_MEMORY, os.strerror(errno.ENOMEM)), "Use fewer threads or smaller batches, or allow more memory."
+)
+"""What to do where the machine has no more of something, by the reason of the failure."""
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
@@ -72,6 +87,33 @@ def check_named(**paths: str | os.PathLike[str] | None) -> None:
     for name, path in paths.items():
         if path is not None and not os.fspath(path):
             raise ConfigError(f"{name} is empty, and names no path", hint="The current folder is called .")
+
+
+def is_of_machine(reason: str) -> bool:
+    """Return whether a read failed because of the machine: the words of such an errno end its reason."""
+    path, _, words = reason.rpartition(": ")
+    if words == _GONE and path:  # a share vanishes with its folders
+        return not Path(path).parent.is_dir()
+    return words in _OF_THE_MACHINE or words == NO_MEMORY
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the reason of a failed read, in the words of :func:`is_of_machine`."""
+    if isinstance(error, MemoryError):
+        return NO_MEMORY
+    return str(error) if (number := getattr(error, "errno", None)) is None else os.strerror(number)
+
+
+def check_resources(error: BaseException, path: object) -> None:
+    """Raise StorageError if a read failed because the process has no more memory or descriptors."""
+    if (reason := reason_of(error)) in _RESOURCES:
+        raise storage_error(reason, path, hint="") from error
+
+
+def storage_error(reason: str, path: object = None, *, hint: str, key: str | None = None) -> StorageError:
+    """Return the error of a read that failed because of the machine; ``hint`` is for a storage that fails."""
+    hint = _RESOURCES.get(reason.rpartition(": ")[2], hint)
+    return StorageError(f"the storage or the machine fails: {reason}", path=path, key=key, hint=hint)
 
 
 @contextmanager

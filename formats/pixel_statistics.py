@@ -128,6 +128,8 @@ def _pixels(dataset: Dataset, position: int) -> npt.NDArray[Any]:
         if samples.codec[0] == Codec.NPY:
             return np.ascontiguousarray(decode_npy(data, MAX_PIXELS))
         return decode_rgb(data, samples.codec[0], int(samples.height[0]), int(samples.width[0]))
+    except MemoryError:
+        raise
     # Pillow's decoders raise nearly anything on a damaged image.
     except Exception as error:
         raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error

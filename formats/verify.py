@@ -46,7 +46,7 @@ from .dataset.versions import (
     split_version,
     with_sha256,
 )
-from .files import file_digest, file_digests, open_regular, read_at
+from .files import check_resources, file_digest, file_digests, open_regular, read_at
 from .in_place.class_names import ClassNames, Contradiction
 from .threads import bounded_map, check_threads
 
@@ -191,6 +191,7 @@ def _version(folder: Path, manifest: Manifest, later: list[_Version], words: str
         if differing := _differing_digest(folder / manifest.index.file, manifest.index):
             problems.append(f"the index is not the one of the manifest: its {differing} differs")
     except OSError as error:
+        check_resources(error, folder)
         problems.append(f"the index cannot be read: {error}")
     except DatasetError as error:
         index, problems = None, [error.message]
@@ -260,6 +261,7 @@ def _verify_file(version: _Version, number: int, classes: RecordClasses) -> list
     except CorruptRecordError as error:
         problems.append(Problem(error.message, shard.name, error.record))
     except OSError as error:
+        check_resources(error, file)
         problems.append(Problem(f"the file cannot be read: {error}", shard.name))
     return problems
 
@@ -364,6 +366,7 @@ class _Rows:
                         elif message := check(data, i):
                             yield i, message
             except OSError as error:
+                check_resources(error, self.files[number])
                 if error.filename is None:  # the check of the file reports one that cannot be opened
                     yield at[0], f"the file cannot be read: {error}"
 
@@ -383,6 +386,7 @@ class _Rows:
             try:
                 data = payloads.read(self.files[shard], int(samples.offset[i]), int(samples.length[i]))
             except OSError as error:
+                check_resources(error, self.files[shard])
                 yield i, f"the file cannot be read: {error}"
                 continue
             if self.decode and (message := _image_problem(data, samples, i)):
@@ -452,6 +456,7 @@ def _image_problem(data: bytes, images: Samples, i: int) -> str | None:
         return f"not decodable: {error.message}"
     # Pillow's decoders raise almost anything on a damaged image.
     except Exception as error:
+        check_resources(error, None)
         return f"not decodable: {error}"
     if header != (images.codec[i], height, width, images.orientation[i]):
         return f"the image is {header.width} x {header.height}, not as the index says"
@@ -469,6 +474,7 @@ def mask_problem(data: bytes, size: tuple[int, int]) -> str | None:
             mask_size, mode = (image.height, image.width), image.mode
     # Pillow's decoders raise almost anything on a damaged image.
     except Exception as error:
+        check_resources(error, None)
         return f"the mask is not decodable: {error}"
     if mask_size != size:
         return f"the mask is {mask_size[1]} x {mask_size[0]} where the image is {size[1]} x {size[0]}"

@@ -218,7 +218,7 @@ def _ask_pillow(data: Any) -> tuple[int, int, int, int]:
         raise DecodeError("not an image of a known format") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageTooLargeError(str(error)) from error
-    except DecodeError:
+    except (DecodeError, MemoryError):
         raise
     except Exception as error:
         raise DecodeError(f"the header is damaged: {error}") from error

@@ -112,13 +112,16 @@ def _parse_image(record: Record, names: FeatureNames) -> NoReturn:
 
 def _read(path: Path, offset: int, length: int) -> bytes:
     try:
-        return bytes(_opened(str(path), path.stat().st_size).view(0, offset, length))
+        status = path.stat()
+        return bytes(
+            _opened(str(path), status.st_size, status.st_mtime_ns, status.st_ino).view(0, offset, length)
+        )
     except ValueError as error:
         raise OSError(str(error)) from error
 
 
 @lru_cache(maxsize=4)
-def _opened(path: str, size: int) -> Shards:
+def _opened(path: str, size: int, modified: int, inode: int) -> Shards:  # a new file may take its place
     return Shards([path], [size])
 
 

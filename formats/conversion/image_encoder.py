@@ -84,6 +84,8 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
         marked, reason, detail = None, "", ""
         if options.restarts and header.codec == Codec.JPEG:
             marked, reason, detail = _native.mark_restarts(data)
+    except MemoryError:
+        raise
     # Pillow's decoders raise nearly anything on a damaged image.
     except Exception as error:
         raise SkippedError("broken image", str(error)) from error

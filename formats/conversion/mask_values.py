@@ -166,6 +166,8 @@ def _colors(data: bytes) -> npt.NDArray[np.uint8]:
     try:
         with open_mask(data) as image:
             return np.asarray(image.convert("RGB"))
+    except MemoryError:
+        raise
     # Pillow's decoders raise nearly anything on a damaged image.
     except Exception as error:
         raise SkippedError("broken mask", str(error)) from error

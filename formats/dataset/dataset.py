@@ -24,7 +24,7 @@ from stoker.errors import (
 )
 
 from ..containers.container import find_container
-from ..files import open_regular, read_at
+from ..files import open_regular, read_at, reason_of, storage_error
 from .annotations import MASK_COLUMNS, Annotations, columns_of, from_columns, is_object_column, tasks_of
 from .columns import (
     ORIGIN_COLUMNS,
@@ -113,7 +113,7 @@ class Dataset:
         data = self.read(position)
         try:
             image = decode_rgb(data, int(at.codec[0]), int(at.height[0]), int(at.width[0]))
-        except SampleError:
+        except (SampleError, MemoryError):
             raise
         # Pillow's decoders raise almost anything on a damaged image.
         except Exception as error:
@@ -305,8 +305,9 @@ class Dataset:
         """Return the payload of one sample; its checksum is verified.
 
         Raises:
-            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
-            OSError: The data file cannot be read, or an image file has changed since it was listed.
+            CorruptRecordError: The bytes are not those that were written, or an image file has changed since
+                it was listed; names shard, record, key.
+            StorageError: The data file cannot be read.
         """
         return self._read(position, _PAYLOAD, "payload")
 
@@ -316,7 +317,7 @@ class Dataset:
         Raises:
             DatasetError: The dataset has no masks.
             CorruptRecordError: The bytes are not those that were written; names shard, record, key.
-            OSError: The data file cannot be read.
+            StorageError: The data file cannot be read.
         """
         return self._read(position, tuple(MASK_COLUMNS), "mask")
 
@@ -328,7 +329,7 @@ class Dataset:
         Raises:
             DatasetError: There is no such array column.
             CorruptRecordError: The bytes are not those that were written; names shard, record, key.
-            OSError: The data file cannot be read.
+            StorageError: The data file cannot be read.
         """
         if name not in self.arrays:
             hint = f"It has {', '.join(self.arrays) or 'none'}."
@@ -598,12 +599,20 @@ class Dataset:
         shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *byte_range))
         if not 0 <= shard < len(self.data_files):
             raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
-        if (files := find_container(self.manifest.container).payload_files) is not None:
-            return files.read(self.data_files[shard], offset, length)
-        if not 0 <= offset <= offset + length <= self.data_sizes[shard]:
-            raise self.error(position, "the index points outside the shard")
-        with open_regular(self.data_files[shard]) as (descriptor, _):
-            data = read_at(descriptor, offset, length)
+        try:
+            if (files := find_container(self.manifest.container).payload_files) is not None:
+                return files.read(self.data_files[shard], offset, length)
+            if not 0 <= offset <= offset + length <= self.data_sizes[shard]:
+                raise self.error(position, "the index points outside the shard")
+            with open_regular(self.data_files[shard]) as (descriptor, _):
+                data = read_at(descriptor, offset, length)
+        except OSError as error:
+            if error.errno is None:
+                raise self.error(position, f"the {what} cannot be read: {error}") from error
+            place = self.error(position, "")
+            raise storage_error(
+                reason_of(error), place.path, key=place.key, hint="Make the file readable."
+            ) from error
         if len(data) != length or crc not in (NO_CHECKSUM, crc32c(data)):
             raise self.error(position, f"the {what}'s checksum does not match")
         return data

@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from stoker.errors import DatasetError, StaleIndexError
 
-from ..files import file_digest, sync
+from ..files import file_digest, is_of_machine, reason_of, storage_error, sync
 from .annotations import MASK_COLUMNS, OBJECT_COLUMNS
 from .columns import ListColumn, number_array
 from .manifest import Manifest
@@ -118,6 +118,8 @@ class Index:
             raise stale("the index is missing") from error
         # UnicodeError: the name of a column is damaged, or the path is not UTF-8.
         except (pa.ArrowException, OSError, UnicodeError, struct.error) as error:
+            if is_of_machine(reason := reason_of(error)):
+                raise storage_error(reason, path, hint="Make the index readable.") from error
             raise stale(f"the index cannot be read: {error}") from error
         for message in (problem, *map(_buffer_problem, batch.columns)):
             if message:

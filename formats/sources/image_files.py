@@ -24,13 +24,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from stoker.errors import DecodeError, ImageTooLargeError, SourceError, StorageError
+from stoker.errors import DecodeError, ImageTooLargeError, SourceError
 from stoker.urls import is_url, without_credentials
 
 from ..codecs.codec import CODECS, SIGNATURE_BYTES, ImageHeader, is_image_start
 from ..codecs.header import DAMAGE_CHECKS, needed_package, read_header
 from ..dataset.columns import Strings, take_strings
-from ..files import is_inside, is_regular, is_unicode, leaves_folder, printable_name, read_at
+from ..files import (
+    is_inside,
+    is_of_machine,
+    is_regular,
+    is_unicode,
+    leaves_folder,
+    printable_name,
+    read_at,
+    reason_of,
+    storage_error,
+)
 from ..remote.store import Store, StoredFile
 from .listing import ListedFiles, Skip
 
@@ -44,11 +54,7 @@ class SkippedError(Exception):
     """The reason to leave a file out; ``args`` are the reason and the detail of a :class:`.listing.Skip`."""
 
 
-_OF_THE_FILE = frozenset(
-    getattr(errno, name)
-    for name in ("ENOENT", "ENOTDIR", "EISDIR", "ELOOP", "ENAMETOOLONG", "EACCES", "EPERM", "ENXIO", "EINVAL")
-)
-"""Errors that say something about a path. All others, such as EIO, ESTALE and EMFILE, are the machine's."""
+_RESUMES = "Make the storage and the file readable, and run the same again: a conversion resumes."
 
 
 def unreadable(error: OSError, path: str, *, listed: bool = False) -> tuple[str, str]:
@@ -56,17 +62,10 @@ def unreadable(error: OSError, path: str, *, listed: bool = False) -> tuple[str,
 
     That is also so if a file is gone that was ``listed``.
     """
-    if error.errno in _OF_THE_FILE and not listed:
+    of_the_file = isinstance(error, PermissionError) or not is_of_machine(reason_of(error))
+    if error.errno and of_the_file and not listed:
         return "unreadable", error.strerror or ""
-    raise _storage_failed(error.strerror or str(error), path) from error
-
-
-def _storage_failed(reason: str, path: str) -> StorageError:
-    return StorageError(
-        f"the storage of the source fails: {reason}",
-        path=path,
-        hint="Make the storage and the file readable, and run the same again: a conversion resumes.",
-    )
+    raise storage_error(error.strerror or str(error), path, hint=_RESUMES) from error
 
 
 @contextmanager
@@ -131,7 +130,7 @@ def read_source_file(root: str, key: str, size: int, *, follow_links: bool = Tru
     if is_url(root):
         data = _store(root).read_if_there(key, most=size + 1)  # one more byte shows that the file has grown
         if data is None:
-            raise _storage_failed("No such file or directory", f"{root}/{key}")
+            raise storage_error("No such file or directory", f"{root}/{key}", hint=_RESUMES)
         _check_size(len(data), size)
         return checked_start(data)
     with _opened(root, key, follow_links=follow_links, listed=True) as descriptor:

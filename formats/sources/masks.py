@@ -151,6 +151,8 @@ def mask_values(data: bytes, bits: int) -> npt.NDArray[Any]:
             image.load()
             mode = image.mode
             pixels = np.asarray(image)
+    except MemoryError:
+        raise
     # Pillow's decoders raise nearly anything on a damaged image.
     except Exception as error:
         raise SkippedError("broken mask", str(error)) from error

@@ -18,7 +18,7 @@ from ..files import leaves_folder, open_regular, read_at
 from ..remote.store import Store, StoredFile
 from ..threads import thread_map
 from ..token_columns import CAPTION
-from .image_files import FileEntry, find_images, find_remote_images, walk_folder
+from .image_files import FileEntry, find_images, find_remote_images, unreadable, walk_folder
 from .listing import ListedFiles, Skip
 from .options import SourceOptions
 
@@ -95,7 +95,10 @@ class SourceFolder:
     def has(self, name: str) -> bool:
         try:
             return (self._path / name).is_file()
-        except (OSError, ValueError):  # a name that is too long, or has a zero byte
+        except OSError as error:
+            unreadable(error, str(self._path / name))
+            return False  # its name is too long
+        except ValueError:  # a zero byte
             return False
 
     def images(self) -> tuple[ListedFiles, list[Skip]]:
@@ -114,7 +117,10 @@ class SourceFolder:
     def _try(self, name: str) -> bytes | OSError | ValueError:
         try:
             return self._read(name)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            unreadable(error, str(self._path / name), listed=isinstance(error, PermissionError))
+            return error
+        except ValueError as error:
             return error
 
     def find(self, name: str) -> bytes | None:

@@ -81,12 +81,12 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line; an error of Stoker or of the operating system ends it with exit status 1."""
+    """Run the command line; an error of Stoker, of the system, or of memory ends it with exit status 1."""
     if isinstance(sys.stdout, TextIOWrapper):  # names may have letters that its encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
-    except (StokerError, OSError) as error:
+    except (StokerError, OSError, MemoryError) as error:
         from .console import print_error
 
         print_error(error)

@@ -51,7 +51,7 @@ def plain(text: str) -> str:
 
 def print_error(error: Exception) -> None:
     """Print an error on standard error."""
-    message = str(error)
+    message = str(error) or "there is too little memory"
     if isinstance(error, OSError) and not isinstance(error, StokerError) and error.strerror:
         message = error.strerror + (f" (path {error.filename!r})" if error.filename else "")
     line = Text("error: ", style="bold red").append(plain(message), style="not bold default")

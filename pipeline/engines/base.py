@@ -24,6 +24,7 @@ from stoker._native import Column, Shards, crc32c
 from stoker.arguments import one_of
 from stoker.errors import ConfigError, DatasetError, ImageTooLargeError, StaleIndexError, StokerError
 from stoker.formats.dataset.index import NO_CHECKSUM, Samples
+from stoker.formats.files import NO_MEMORY
 from stoker.types import Color, DType, Layout, Size
 
 if TYPE_CHECKING:
@@ -203,6 +204,10 @@ def open_shards(files: Sequence[Path | str], sizes: Sequence[int], *, mapped: bo
         raise DatasetError(f"a data file cannot be opened: {error}") from error
 
 
+AGAIN = "Make the storage readable. The next pass begins with this batch."
+"""What to do where the storage of a batch fails."""
+
+
 class PayloadError(ValueError):
     """A payload that cannot be decoded; ``status`` is the status of its sample."""
 
@@ -237,6 +242,8 @@ def decode(
         raise PayloadError(Status.TOO_LARGE, error.message) from error
     except PixelCountError as error:
         raise PayloadError(Status.SIZE_MISMATCH, str(error)) from error
+    except MemoryError as error:
+        raise PayloadError(Status.READ_ERROR, NO_MEMORY) from error
     except Exception as error:  # Pillow's parsers raise almost anything on damaged data
         raise PayloadError(Status.NOT_DECODABLE, str(error) or type(error).__name__) from error
 
@@ -246,7 +253,8 @@ def checked_payload(shards: Shards, samples: Samples, i: int, *, verify: bool) -
     try:
         data = shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
     except (ValueError, OSError, MemoryError) as error:
-        raise PayloadError(Status.READ_ERROR, str(error) or "no memory to read it") from error
+        of_system = NO_MEMORY if isinstance(error, MemoryError) else getattr(error, "strerror", None)
+        raise PayloadError(Status.READ_ERROR, of_system or str(error)) from error
     checked = verify and shards.has_checksums(int(samples.shard[i]))
     if checked and int(samples.crc[i]) not in (NO_CHECKSUM, crc32c(data)):
         raise PayloadError(Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")

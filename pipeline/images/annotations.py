@@ -19,8 +19,10 @@ from stoker.augment.steps import Displace
 from stoker.errors import ConfigError, DecodeError, SampleError
 from stoker.formats.dataset.annotations import OBJECT_COLUMNS, Annotations, is_object_column
 from stoker.formats.dataset.index import Samples
+from stoker.formats.files import NO_MEMORY, storage_error
 from stoker.types import Layout
 
+from ..engines.base import AGAIN
 from ..execution.pipeline import ColumnSpec
 from ..options import Objects
 from ..order.sampling import SampleSource
@@ -322,6 +324,8 @@ class AnnotationProcessor:
                 continue
             try:
                 mask = decode_mask(file, size, config.dtype)
+            except MemoryError:
+                raise storage_error(NO_MEMORY, self._dataset.path, hint=AGAIN) from None
             except Exception as error:  # Pillow's parsers raise almost anything on damaged data
                 message = f"the mask cannot be decoded: {error}"
                 errors[i] = self._dataset.error(int(positions[i]), message, DecodeError)
@@ -349,8 +353,6 @@ class AnnotationProcessor:
             return self._dataset.mask(position)
         except SampleError as error:
             return error
-        except OSError as error:
-            return self._dataset.error(position, f"the mask cannot be read: {error}")
 
 
 def _composed(parts: ImageContents, composition: Composition, ignore: int) -> ImageContents:

@@ -24,11 +24,12 @@ from stoker.errors import (
     ImageTooLargeError,
     SampleError,
 )
+from stoker.formats.files import is_of_machine, storage_error
 from stoker.types import Layout, Size
 
 from ..adapters import Adapter
 from ..adapters.numpy import mix_in_place
-from ..engines.base import Result, Status
+from ..engines.base import AGAIN, Result, Status
 from ..execution.pipeline import ColumnSpec, FinishedBatch
 from ..execution.stats import StatsTotals
 from ..order.sampling import batched_values
@@ -104,6 +105,10 @@ class BatchAssembler:
         """Apply the policy for bad samples, and make the columns and the framework's arrays."""
         planned, result, stream = collected.planned, collected.result, self._adapter.copy_stream
         self._raise_step_error(planned, result)
+        for i, reason in result.reason.items():
+            if is_of_machine(reason):
+                (key,) = self._config.dataset.keys(planned.sources[[i]])
+                raise storage_error(reason, key=key, hint=AGAIN)
         bad_sources = result.status != Status.OK
         is_bad = planned.of_images(bad_sources)
         is_bad[list(collected.errors)] = True

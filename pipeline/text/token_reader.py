@@ -17,13 +17,14 @@ from stoker.bucketing.layout import Padded
 from stoker.bucketing.packing import TooLong
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn
+from stoker.formats.files import is_of_machine, storage_error
 from stoker.formats.token_columns import length_column, trained_column
 from stoker.formats.tokenization import (
     NO_SPECIAL_TOKENS,
     special_tokens_of,
 )
 
-from ..engines.base import open_shards
+from ..engines.base import AGAIN, open_shards
 from ..order.sampling import SampleSource
 from .planner import TokenSlices
 
@@ -254,6 +255,8 @@ class TokenReader:
             ids,
             fill,
         )
+        if bad is not None and is_of_machine(bad[1]):
+            raise storage_error(bad[1], self._dataset.path, hint=AGAIN)
         if bad is not None:
             raise self._dataset.error(int(positions[bad[0]]), bad[1], CorruptRecordError, _HINT)
         if self.reads_slices:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from helpers.datasets import flip_bit, rewrite_index
 
 import stoker
 from stoker.augment import CenterCrop
-from stoker.errors import ConfigError, DatasetError
+from stoker.errors import ConfigError, DatasetError, StorageError
 from stoker.formats import verify as payloads
 from stoker.formats.containers import tfrecord
 from stoker.formats.containers.container import writable
@@ -194,6 +195,20 @@ def test_files_that_cannot_be_read_are_in_the_report(folder: Path, monkeypatch: 
     monkeypatch.setattr("stoker.formats.verify.file_digest", fail)
     problems = stoker.verify(folder).problems
     assert ["cannot be read" in problem.message for problem in problems] == [True] * 3
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, os.strerror(errno.EMFILE)), MemoryError()])
+def test_a_process_without_memory_or_descriptors_finds_no_problem(
+    pack_images: Callable[..., Path],
+    make_jpeg: Callable[..., bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    folder = pack_images([make_jpeg(0)])
+    where = "read_header" if isinstance(error, MemoryError) else "open_regular"
+    monkeypatch.setattr(f"stoker.formats.verify.{where}", Mock(side_effect=error))
+    with pytest.raises(StorageError, match=r"no memory|Too many open files"):
+        stoker.verify(folder, decode=True)
 
 
 def test_all_problems_are_counted_and_the_first_1000_kept(make_dataset: Make) -> None:

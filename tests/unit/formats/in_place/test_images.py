@@ -15,7 +15,7 @@ from helpers.loaders import image_arguments
 
 import stoker
 from stoker.augment import Resize
-from stoker.errors import DatasetError, SampleError, SourceError
+from stoker.errors import CorruptRecordError, DatasetError, SampleError, SourceError, StorageError
 from stoker.formats.in_place.images import index_images
 from stoker.formats.verify import verify
 
@@ -137,11 +137,30 @@ def test_a_file_that_changes_after_it_was_listed_is_an_error_that_names_it(
     assert caught.value.key == "dog/3.jpg"
     expected = {"gone": "No such file", "folder": "regular file"}.get(change, "changed since it was listed")
     assert expected in str(caught.value)
-    with pytest.raises(OSError, match=expected):
+    with pytest.raises(StorageError if change == "gone" else CorruptRecordError, match=expected):
         opened.read(13)
     with pytest.warns(UserWarning, match="skipped, 'dog/3.jpg'"):
         remaining = batches(opened, on_error="skip", max_bad=1, engine=engine)
     assert sum(len(batch.label) for batch in remaining) == 29
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_a_share_that_vanishes_skips_no_sample(photos: Path, engine: str) -> None:
+    opened = stoker.open(photos)
+    photos.rename(photos.with_name("elsewhere"))
+    with pytest.raises(StorageError, match="No such file"):
+        batches(opened, on_error="skip", max_bad=1, engine=engine)
+    photos.with_name("elsewhere").rename(photos)
+    assert sum(len(batch.label) for batch in batches(opened, on_error="skip", engine=engine)) == 30
+
+
+def test_a_file_that_is_replaced_is_read_where_its_folder_is_opened_again(
+    photos: Path, encode_picture: Picture
+) -> None:
+    stoker.open(photos).read(0)
+    (photos / "cat" / "0.jpg").write_bytes(encode_picture(77, height=40, width=50))
+    age_folders(photos)
+    assert stoker.open(photos)[0].image.shape == (40, 50, 3)
 
 
 def test_a_folder_without_folders_has_images_without_labels(photos: Path) -> None:

@@ -35,7 +35,7 @@ from stoker.formats.sources.image_files import (
     read_source_file,
     walk_folder,
 )
-from stoker.formats.sources.source import Source
+from stoker.formats.sources.source import Source, SourceFolder
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6))
 
@@ -185,6 +185,28 @@ def test_an_error_of_the_storage_stops_a_listing(
     monkeypatch.setattr(os, "stat", fail)
     with pytest.raises(StorageError, match=os.strerror(number)):
         find_files(str(root), ["a.jpg"])
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
+def test_an_error_of_the_storage_is_not_a_missing_annotation(
+    root: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    (root / "a.txt").write_text("0 .5 .5 .1 .1")
+    folder = SourceFolder(root, follow_links=True)
+    assert [type(found) for found in folder.read(["a.txt", "b.txt"])] == [bytes, FileNotFoundError]
+    monkeypatch.setattr(os, "open", Mock(side_effect=OSError(number, os.strerror(number))))
+    with pytest.raises(StorageError, match=os.strerror(number)):
+        list(folder.read(["a.txt"]))
+
+
+def test_a_conversion_without_memory_skips_no_image(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("stoker.formats.conversion.image_encoder.transcode", Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            stoker.convert(photos, tmp_path / "out", resize="squash=16x16", num_threads=1)
+    assert stoker.convert(photos, tmp_path / "out", resize="squash=16x16").written == 30
 
 
 def test_a_file_or_folder_that_became_a_link_is_read_unless_links_are_refused(

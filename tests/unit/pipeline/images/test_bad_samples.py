@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from helpers.images import encode
 from helpers.loaders import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Resize
-from stoker.errors import SampleError
+from stoker.errors import SampleError, StorageError
 from stoker.formats.open import open as open_dataset
 
 FIRST = "a bad sample was {}, 'k{}'"
@@ -127,3 +132,34 @@ def test_a_state_does_not_depend_on_max_bad(damaged: Callable[..., Path]) -> Non
         next(iter(saved))
         other.load_state_dict(saved.state_dict())
         assert receive(other) == list(range(10, 20))
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_a_process_without_free_descriptors_skips_no_sample(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes], engine: str
+) -> None:
+    folder, limits = pack_images([make_jpeg(0)] * 20), resource.getrlimit(resource.RLIMIT_NOFILE)
+    with load(folder, engine=engine, mapped=False, max_bad=1.0) as loader:
+        free = os.open(os.devnull, os.O_RDONLY)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+            with pytest.raises(StorageError, match=os.strerror(errno.EMFILE)) as caught:
+                receive(loader)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            os.close(free)
+        assert "ulimit -n" in str(caught.value)
+        assert receive(loader) == list(range(20))
+
+
+def test_a_machine_without_memory_skips_no_sample(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "images" / "a").mkdir(parents=True)
+    (tmp_path / "images" / "a" / "0.bmp").write_bytes(encode(np.zeros((9, 9, 3), np.uint8), "BMP"))
+    with load(tmp_path / "images", max_bad=1.0) as loader:
+        with monkeypatch.context() as patch:
+            patch.setattr("stoker.formats.codecs.decode.decode_rgb", Mock(side_effect=MemoryError))
+            with pytest.raises(StorageError, match="no memory"):
+                receive(loader)
+        assert receive(loader) == [0]
