@@ -33,7 +33,7 @@ _LARGEST_SIDE = 32768
 class ImagePlan:
     """A checked list of transforms, which decides the parameters of any batch.
 
-    :func:`compile_image` makes it, and documents ``deep`` and ``pad_to_multiple_of``.
+    :func:`compile_image` makes it, and documents ``deep``, ``pad_to_multiple_of`` and ``image_size``.
     """
 
     transforms: tuple[Transform, ...]
@@ -47,6 +47,7 @@ class ImagePlan:
     # plus the standard deviation of its noise
     erase_values: tuple[npt.NDArray[np.float64], ...] = ()
     pad_to_multiple_of: int | None = None
+    image_size: Size | None = None
 
     @property
     def dtype(self) -> DType:
@@ -97,9 +98,9 @@ class ImagePlan:
 
     @cached_property
     def _probe(self) -> ImageParams:
-        """Parameters of one image that is larger than any crop."""
-        side = np.full(1, 2**20)
-        return replace(self, pad_to_multiple_of=None).draw(side, side, np.zeros(1, np.int64), 0, 0)
+        """Parameters of one image: of the size that all have, or larger than any crop."""
+        height, width = (np.full(1, side) for side in self.image_size or (2**20, 2**20))
+        return replace(self, pad_to_multiple_of=None).draw(height, width, np.zeros(1, np.int64), 0, 0)
 
     def parts(self, keys: Int, draws: Int, partners: Partners) -> Parts:
         """Decide which samples N images show, from the keys of their random numbers and their draws, (N,)."""
@@ -207,6 +208,7 @@ def compile_image(
     deep: bool = False,
     bits: int = 8,
     pad_to_multiple_of: int | None = None,
+    image_size: Size | None = None,
 ) -> ImagePlan:
     """Check a list of transforms and prepare it for drawing.
 
@@ -222,8 +224,9 @@ def compile_image(
         bits: Bits of a level of the images: 8 or 16, or 32 if levels are floats.
         pad_to_multiple_of: Images may leave the transforms in different sizes: a batch is as high and wide
             as its largest image, rounded up to a multiple of this. None where all must have one size.
+        image_size: Height and width of all images before the transforms; None where they differ.
     """
-    size: Size | None = None
+    size = image_size
     canvas: Size | None = None
     form = Form.of_levels(channels, bits)
     erased: list[npt.NDArray[np.float64]] = []
@@ -259,7 +262,7 @@ def compile_image(
             hint="Resize or crop all images to one size and leave sizes out, or leave out SubtractMean.",
         )
     values = tuple(map(form.from_levels, erased))
-    plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, deep, values, multiple)
+    plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, deep, values, multiple, image_size)
     _ = plan.needs  # what cannot be composed is refused here, not in training
     return plan
 

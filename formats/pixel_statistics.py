@@ -64,16 +64,23 @@ class _Sums:
 def pixel_statistics(
     dataset: Dataset,
     *,
-    mean_image_size: tuple[int, int] = (256, 256),
+    mean_image_size: tuple[int, int] | None = None,
     num_threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PixelStatistics:
-    """Decode every image of a dataset and return statistics of the pixels."""
+    """Decode every image of a dataset and return statistics of the pixels.
+
+    The mean image has the size of the images if all have one, else 256 x 256, unless a size is given.
+    """
     # Sums of integers are exact; sums of floats are not.
     images = len(dataset)
     if dataset.manifest.sample_type != "image" or not images:
         raise DatasetError("the dataset holds no images", path=dataset.path)
     threads = check_threads(num_threads)
+    if mean_image_size is None:
+        height, width = dataset.column("height"), dataset.column("width")
+        is_common = np.all(height == height[0]) and np.all(width == width[0])
+        mean_image_size = (int(height[0]), int(width[0])) if is_common else (256, 256)
     if min(mean_image_size) < 1:
         raise ConfigError("both sides of mean_image_size must be at least 1")
     form = _form(_pixels(dataset, 0))

@@ -36,7 +36,9 @@ def info(
     ] = False,
     mean_image: Annotated[
         Path | None,
-        typer.Option(help="Write the mean of all images, 256x256, to this .png or .npy; implies --pixels."),
+        typer.Option(
+            help="Write the mean image, in the common size or 256x256, to a .png or .npy; implies --pixels."
+        ),
     ] = None,
     versions: Annotated[
         bool, typer.Option("--versions", help="List the versions of the dataset, and the changes of each.")

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import one_of
-from stoker.augment.plan import compile_image
+from stoker.augment.plan import ImagePlan, compile_image
+from stoker.augment.transforms.base import Description
+from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import StoredForm
 from stoker.types import Color, DType, Layout
 
@@ -197,7 +199,7 @@ def make_config(
     form = _form_of(source, color)
     deep = ImageFormat(color=color, channels=form.channels).is_deep
     compile_transforms = partial(
-        compile_image, dtype=dtype, channels=form.channels, deep=deep, bits=form.bits
+        _compile_for, source, dtype=dtype, channels=form.channels, deep=deep, bits=form.bits
     )
     images, batch_plan = plan_columns(transforms, compile_transforms, size_plan.sizes, size_plan.padding)
     arrays = ArrayConfig(source.arrays, objects.arrays)
@@ -232,6 +234,17 @@ def make_config(
         captions=captions,
         size_plan=size_plan,
     )
+
+
+def _compile_for(source: SampleSource, transforms: Sequence[Description], **options: Any) -> ImagePlan:
+    """Compile transforms, which may leave the size to the images if these have one size."""
+    try:
+        return compile_image(transforms, **options)
+    except ConfigError:
+        height, width = source.column("height"), source.column("width")  # of all images: only where needed
+        if not len(source) or np.any(height != height[0]) or np.any(width != width[0]):
+            raise
+    return compile_image(transforms, image_size=(int(height[0]), int(width[0])), **options)
 
 
 def _form_of(source: SampleSource, color: Color) -> StoredForm:

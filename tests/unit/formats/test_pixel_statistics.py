@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.datasets import flip_bit
-from helpers.images import encode
+from helpers.images import encode, noise
 from PIL import Image
 
 import stoker
@@ -60,6 +60,17 @@ def test_mean_image_is_the_mean_of_resized_images(pictures, pack_images: Callabl
     resized = [np.array(Image.fromarray(p).resize((9, 6), Image.Resampling.BILINEAR)) for p in pictures]
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, np.mean(resized, axis=0), atol=1)
+
+
+@pytest.mark.parametrize(("last", "expected"), [((12, 20), (12, 20)), ((12, 21), (256, 256))])
+def test_the_mean_image_has_the_size_that_all_images_have(
+    pack_images: Callable[..., Path], last: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    pictures = [noise(0, 12, 20), noise(1, *last)]
+    found = pixel_statistics(stoker.open(pack_images([encode(p, "PNG") for p in pictures]))).mean_image
+    assert found.shape == (*expected, 3)
+    if last == expected:
+        np.testing.assert_array_equal(found, np.mean(pictures, axis=0))
 
 
 def test_white_images_have_mean_1_and_deviation_0_exactly(pack_images: Callable[..., Path]) -> None:

@@ -29,10 +29,10 @@ def test_info_measures_pixels_and_writes_a_mean_image(
     assert "Normalize" not in run_main("info", shards)
     assert "Normalize(mean=(" in run_main("info", shards, "--pixels")
     for name in ("mean.NPY", "mean.png"):
-        assert "mean image, 256x256" in run_main("info", shards, "--mean-image", tmp_path / name)
-    assert np.load(tmp_path / "mean.NPY").shape == (256, 256, 3)
+        assert "mean image, 12x16" in run_main("info", shards, "--mean-image", tmp_path / name)
+    assert np.load(tmp_path / "mean.NPY").shape == (12, 16, 3)
     with Image.open(tmp_path / "mean.png") as image:
-        assert image.size == (256, 256)
+        assert image.size == (16, 12)
     for name in ("mean.jpg", "nowhere/mean.png"):
         assert "mean image" in run_main("info", shards, "--mean-image", tmp_path / name, status=1)
 

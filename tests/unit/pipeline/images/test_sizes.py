@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.annotations import bounding_box, write_annotated
 from helpers.command_line import run
-from helpers.images import png
+from helpers.images import noise, png
 from helpers.loaders import image_arguments
 
 from stoker import AspectBuckets, ImageLoader, RandomSizes
@@ -21,6 +21,7 @@ from stoker.augment import (
     CoverCrop,
     MixUp,
     Normalize,
+    RandAugment,
     RandomErasing,
     RandomHorizontalFlip,
     RandomResizedCrop,
@@ -32,6 +33,25 @@ from stoker.errors import ConfigError
 
 CROP = [RandomResizedCrop(9), RandomHorizontalFlip()]
 COLUMNS = {"columns": ("image", "row"), "transforms": CROP, "shuffle": True}
+
+
+@pytest.mark.parametrize(
+    ("transforms", "size"),
+    [([], (20, 30)), ([RandomHorizontalFlip(1)], (20, 30)), ([RandAugment(), Resize(10)], (10, 15))],
+)
+def test_images_that_all_have_one_size_need_no_transform_that_sets_it(
+    pack_images: Callable[..., Path], transforms: list[Any], size: tuple[int, int]
+) -> None:
+    pictures = [noise(i, 20, 30) for i in range(5)]
+    with ImageLoader(
+        pack_images([png(one) for one in pictures]), batch_size=8, transforms=transforms
+    ) as loader:
+        assert loader.element_spec()[0].shape == (3, *size)
+        (batch,) = loader
+    assert batch.image.shape == (5, 3, *size)
+    if len(transforms) < 2:
+        shown = np.stack(pictures)[:, :, :: -1 if transforms else 1]
+        assert np.array_equal(batch.image, shown.transpose(0, 3, 1, 2))
 
 
 def test_an_epoch_has_the_images_of_a_loader_with_its_size(load: Callable[..., ImageLoader]) -> None:
