@@ -27,8 +27,16 @@ from .order.sampling import open_cached
 VERSION = 1
 _MOST = 100_000  # numbers of an array that a description holds
 
-ELSEWHERE = {"ranks", "device", "engine", "output", "num_threads", "prefetch", "workers"}
-"""Arguments that decide where and how fast batches are made, but not their content."""
+ELSEWHERE = {"ranks", "device", "engine", "output", "num_threads", "prefetch", "batch_as"}
+"""Arguments that decide where, how fast and in which form batches are made, but not their content."""
+
+
+def content_arguments(loader: Any) -> dict[str, Any]:
+    """The arguments of a loader that decide the content of its batches."""
+    options = {name: value for name, value in loader.arguments.items() if name not in ELSEWHERE}
+    if (reading := options.get("reading")) is not None:
+        options["reading"] = replace(reading, workers=None)
+    return options
 
 
 class NotPortableError(Exception):
@@ -83,7 +91,7 @@ def from_portable(value: Any) -> Any:
 
 def describe(loader: Any) -> dict[str, Any]:
     """Return the description of a loader as a dict of JSON data."""
-    options = {name: value for name, value in loader.arguments.items() if name not in ELSEWHERE}
+    options = content_arguments(loader)
     if balance := getattr(loader.arguments.get("ranks"), "balance", None):  # decides which samples meet
         options["ranks"] = Ranks(balance=balance)
     arguments, missing = {}, []

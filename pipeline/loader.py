@@ -17,6 +17,7 @@ from stoker.arguments import NamedArguments, whole_number
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess, PerProcess
 
+from .batch_forms import batch_form
 from .execution.passes import EpochIterator, FirstSteps, Prefetcher, Progress, following_producers
 from .execution.pipeline import ColumnSpec, Pipeline, Producer
 from .execution.ranks import Process, check_ranks
@@ -40,6 +41,33 @@ def given_arguments(loader_class: type, values: Mapping[str, Any]) -> dict[str, 
     return {
         name: values[name] for name in names if name not in defaults or values[name] is not defaults[name]
     }
+
+
+class LoaderSampler:
+    """What trainers ask of ``loader.sampler`` and ``loader.batch_sampler``: lengths, ranks and the epoch.
+
+    It draws nothing, because the loader knows its rank and its order.
+    """
+
+    def __init__(self, loader: Loader, length: int) -> None:
+        self.num_replicas, self.rank = loader.process.world_size, loader.process.rank
+        self.batch_size, self.drop_last = loader.batch_size, loader.drop_last
+        self.set_epoch = loader.set_epoch
+        self._length = length
+
+    @property
+    def sampler(self) -> LoaderSampler:
+        return self
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> NoReturn:
+        raise ConfigError(
+            "the sampler of a loader has no indices: the loader makes whole batches",
+            hint="Iterate over the loader. To go on inside an epoch, keep loader.state_dict() and call "
+            "loader.load_state_dict(state), in place of skip_first_batches.",
+        )
 
 
 class Loader(NamedArguments):
@@ -78,6 +106,7 @@ class Loader(NamedArguments):
         self._thread: WorkerThread | None = None  # one at a time: two would mix their batches
         self._workers: Workers | None = None
         self._closed = self._warned_of_empty_batch = False
+        self._may_look = True  # until a pass has gone on, a look at the first batch begins no epoch
         self._owner = OwnerProcess()
         # Held to begin, move or end a pass, since two threads would take each other's thread.
         self._lock = PerProcess(threading.RLock)
@@ -96,10 +125,12 @@ class Loader(NamedArguments):
                 hint="Take smaller batches, or last_batch='partial' or 'pad'.",
             )
         self._epoch_steps = steps if pipeline.has_equal_epochs else None
+        self._form = batch_form(self.arguments.get("batch_as"), pipeline.columns)
         if self._workers:
             self._workers.close()
             self._workers = None
-        if (workers := self.arguments.get("workers")) is not None:
+        reading = self.arguments.get("reading")
+        if (workers := reading and reading.workers) is not None:
             from .cluster.workers import Workers
 
             self._workers = Workers(self, workers, self._totals)
@@ -123,6 +154,32 @@ class Loader(NamedArguments):
         once, with a batch of zeros, to find out.
         """
         return tuple(self.pipeline.spec(name) for name in self.pipeline.columns)
+
+    # What trainers ask of a DataLoader
+
+    @property
+    def batch_size(self) -> int | None:
+        """Samples of a batch on this rank, or rows; None if batches differ."""
+        size = self.arguments.get("batch_size")
+        return size if isinstance(size, int) else None
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether samples that do not fill a last batch are left out."""
+        return bool(self.arguments.get("last_batch") == "drop")
+
+    @property
+    def sampler(self) -> LoaderSampler:
+        """As a DistributedSampler: its length is that of this rank's draws, and it has ``set_epoch``."""
+        draws = -(-self.pipeline.order.n // self.process.world_size)
+        if self.drop_last and self.batch_size and self.has_equal_epochs:
+            draws = min(draws, len(self) * self.batch_size)
+        return LoaderSampler(self, draws)
+
+    @property
+    def batch_sampler(self) -> LoaderSampler:
+        """The same, with the number of batches as its length."""
+        return LoaderSampler(self, len(self))
 
     # Passes
 
@@ -148,19 +205,27 @@ class Loader(NamedArguments):
         self._check_open()
         check_ranks(self.process)
         last = self._progress
-        if last and (last.failed or not last.received):  # without a batch, iter() was only a test
+        if last and last.failed:
             self.position = last.state(self.pipeline.identity)
+        elif last and self._was_look(last):
+            self.position = State(last.epoch, last.start, self.pipeline.identity)
+        self._may_look = self._may_look and not (last and last.received)
         state = self.position
-        progress = Progress(state.epoch, self.steps(state.epoch, state.position))
+        progress = Progress(state.epoch, self.steps(state.epoch, state.position), state.position)
         self._totals.begin(self.pipeline.counters())
         batches, self._ahead = self._ahead, None
         if batches is None:
             batches = self._make_batches(progress.steps, state.epoch)
-        running = EpochIterator(self._keep, batches, progress, self._totals)
+        running = EpochIterator(self._keep, batches, progress, self._totals, self._form)
         self._pass = weakref.ref(running)
         # Last: after an error or an interrupt the next pass is still this one.
         self.position, self._progress = State(state.epoch + 1, 0, self.pipeline.identity), progress
         return running
+
+    def _was_look(self, last: Progress) -> bool:
+        """Whether a pass was begun only to see a batch: such a pass is begun again, and no epoch is lost."""
+        # Once: a loop that takes one batch of each pass goes on with the next epoch.
+        return not last.received or (self._may_look and last.received == 1 < len(last.steps))
 
     def steps(self, epoch: int, position: int) -> Any:
         """This rank's steps of an epoch from a checkpoint's ``position`` on."""
@@ -241,25 +306,34 @@ class Loader(NamedArguments):
             finished = producer.finish()
         if finished.ready:
             finished.ready()
-        return finished.batch
+        return self._form(finished.batch) if self._form else finished.batch
 
     # State
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next pass run ``epoch`` from its beginning."""
+        """Make the next pass run ``epoch``, from its beginning or from where a loaded state stands in it.
+
+        A pass that has begun and returned no batch yet runs ``epoch``, too.
+        """
         state = State(whole_number("epoch", epoch, 0), 0, self.pipeline.identity)
-        with self._lock.get():
+        running = self._pass() if self._pass else None
+        with running.paused() if running else nullcontext(), self._lock.get():
+            last, runs = self._progress, running is not None and running.runs
+            stands = self.position.epoch if last is None else None
+            if last and self._was_look(last) and not (runs and last.received):
+                stands = last.epoch
+            if stands == epoch:
+                return
             if state != self.position:
                 self._forget_ahead()
-            self.position, self._progress, self._parts = state, None, EpochParts()
-
-    @property
-    def batch_sampler(self: L) -> L:
-        """The loader itself, as timm's ``train.py`` calls ``loader.batch_sampler.set_epoch(epoch)``.
-
-        There is no ``sampler``: Lightning would call its ``set_epoch`` after a resume and lose the position.
-        """
-        return self
+            self._parts, self._may_look = EpochParts(), True
+            if running and last and runs and not last.received:
+                self._end_thread()
+                last.epoch, last.steps, last.start = epoch, self.steps(epoch, 0), 0
+                running.exchange(self._make_batches(last.steps, epoch))
+                self.position = replace(state, epoch=epoch + 1)
+            else:
+                self.position, self._progress = state, None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the loader's position as a small dict of JSON data.
@@ -268,6 +342,7 @@ class Loader(NamedArguments):
         early it names the next batch of that epoch.
         """
         pipeline, current = self.pipeline, self._state()
+        self._may_look = self._may_look and not (self._progress and self._progress.received)
         state = current.to_dict()
         if (version := version_of(pipeline.source)) != 1:  # states of version 1 name none
             state["dataset_version"] = version
@@ -321,6 +396,7 @@ class Loader(NamedArguments):
                 self.arguments |= resumed.options
                 self._use(resumed.pipeline)
             self.position, self._progress, self._parts = resumed.position, None, resumed.parts
+            self._may_look = True
             self._exclude(resumed.exclusions)
 
     def exclude(self, keys: str | int | Iterable[str | int], *, from_step: int | None = None) -> int:

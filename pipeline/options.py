@@ -12,6 +12,8 @@ from stoker.augment.geometry.boxes import BoxFormat, box_format
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import MAX_PIXELS
 
+from .cluster.ray_workers import RayWorkers
+
 SliceForm = Literal["contiguous", "balanced"]
 ArrayForm = Literal["ragged", "padded"]
 OnError = Literal["raise", "skip", "replace"]
@@ -109,6 +111,8 @@ class Reading(NamedArguments):
             pixels a little; see the guide to augmentation. Use True for evaluations that you publish.
         max_pixels: An image with more pixels is a bad sample. Its header is checked before it is decoded.
         cache: Cache of a remote dataset.
+        workers: Processes on other machines that also make batches, a :class:`stoker.RayWorkers`. They do not
+            change the batches; see the guide to clusters.
 
     Raises:
         ConfigError: An attribute is wrong.
@@ -120,11 +124,13 @@ class Reading(NamedArguments):
     exact: bool = False
     max_pixels: int = MAX_PIXELS
     cache: Cache | None = None
+    workers: RayWorkers | None = None
 
     def __post_init__(self) -> None:
         _check_number(self, "read_ahead", 0)
         _check_number(self, "max_pixels", 1)
         check_option("cache", self.cache, Cache)
+        check_option("workers", self.workers, RayWorkers)
 
 
 @dataclass(frozen=True)

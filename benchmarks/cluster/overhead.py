@@ -50,7 +50,7 @@ def image_loader(dataset: Any, dtype: str, workers: stoker.RayWorkers | None) ->
         num_threads=len(allowed_cores()),
         shuffle=True,
         last_batch="drop",
-        workers=workers,
+        reading=stoker.Reading(workers=workers),
     )
 
 

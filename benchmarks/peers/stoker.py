@@ -55,9 +55,10 @@ class StokerNative(WithLoaderState):
             num_threads=settings.num_threads,
             prefetch=_PREFETCH,
             reading=stoker.Reading(
-                self.read_ahead, cache=stoker.Cache(source.scratch / "cache") if source.remote else None
+                self.read_ahead,
+                cache=stoker.Cache(source.scratch / "cache") if source.remote else None,
+                workers=self.workers,
             ),
-            workers=self.workers,
         )
         # The loader works across the end of a pass, so a turn may begin in the middle of one.
         self._batches = chain.from_iterable(repeat(self._loader))

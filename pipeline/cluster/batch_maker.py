@@ -13,7 +13,7 @@ from stoker import _native
 from stoker.errors import ConfigError, StokerError
 from stoker.version import __version__
 
-from ..description import ELSEWHERE, NotPortableError, describe_dataset, described_dataset
+from ..description import NotPortableError, content_arguments, describe_dataset, described_dataset
 from ..execution.passes import FirstSteps
 
 
@@ -84,8 +84,7 @@ class LoaderArguments:
         except NotPortableError as error:
             raise ConfigError(f"workers cannot open the dataset: it is {error}") from None
         pipeline = loader.pipeline
-        options = {name: value for name, value in loader.arguments.items() if name not in ELSEWHERE}
-        options |= pipeline.options_elsewhere()
+        options = content_arguments(loader) | pipeline.options_elsewhere()
         return cls(pipeline.loader, dataset, options, pipeline.can_be_finished and not whole)
 
     def make(self, num_threads: int) -> Any:

@@ -31,7 +31,7 @@ _PATIENCE = "RAY_gcs_rpc_server_reconnect_timeout_s", "100000"
 def connected(address: str) -> Any:
     """Return Ray, with the connection that it has, or a new one that stays until the process ends."""
     os.environ.setdefault(*_PATIENCE)
-    with optional_import("workers=RayWorkers(...) needs Ray", "ray"):
+    with optional_import("RayWorkers needs Ray", "ray"):
         import ray
     if not ray.is_initialized():
         try:

@@ -1,4 +1,4 @@
-"""The loaders' argument ``workers``: which part of a Ray cluster makes batches."""
+"""The option ``workers`` of :class:`stoker.Reading`: which part of a Ray cluster makes batches."""
 
 from __future__ import annotations
 

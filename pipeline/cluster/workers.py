@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker._native import BufferPool
-from stoker.errors import ConfigError, LoaderClosedError
+from stoker.errors import LoaderClosedError
 from stoker.log import EventLog
 from stoker.processes import Cleanup
 
@@ -96,8 +96,6 @@ class Workers:
     """
 
     def __init__(self, loader: Any, workers: RayWorkers, totals: StatsTotals) -> None:
-        if not isinstance(workers, RayWorkers):
-            raise ConfigError(f"workers must be a stoker.RayWorkers, found {workers!r}")
         self._loader = weakref.ref(loader)
         self._totals = totals
         self._local = workers.local

@@ -237,6 +237,7 @@ class Progress:
 
     epoch: int
     steps: Schedule
+    start: int = 0  # The checkpoint's position before it
     received: int = 0
     failed: bool = False
 
@@ -256,7 +257,9 @@ class EpochIterator:
         batches: Prefetcher,
         progress: Progress,
         totals: StatsTotals,
+        form: Callable[[Any], Any] | None = None,
     ) -> None:
+        self._form = form
         self._keep = keep
         self._batches = batches
         self._progress = progress
@@ -302,7 +305,7 @@ class EpochIterator:
             _report_bad_samples(finished, is_first=is_first)
         if finished.ready:
             finished.ready()
-        return finished.batch
+        return self._form(finished.batch) if self._form else finished.batch
 
     @property
     def _handed_out(self) -> int:

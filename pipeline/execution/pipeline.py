@@ -51,19 +51,69 @@ class FinishedBatch(NamedTuple):
     ready: Callable[[], None] | None = None
 
 
+class _Batch(tuple[Any, ...]):
+    """What a batch has beside its named tuple: that of a mapping, and ways to be made again."""
+
+    __slots__ = ()
+
+    _fields: ClassVar[tuple[str, ...]]
+
+    def __new__(cls, *values: Any, **named: Any) -> Any:
+        """A batch of these columns, given one by one, by name, or as one mapping or iterable of all."""
+        # Trainers move a batch to a device with type(batch)(...), and give it what its type would take.
+        if len(values) == 1 and not named:
+            (only,) = values
+            if isinstance(only, Mapping):
+                values, named = (), dict(only)
+            elif len(cls._fields) > 1 or isinstance(only, Iterator):
+                values = tuple(only)
+        return super().__new__(cls, *values, **named)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, str):
+            if at not in self._fields:
+                raise KeyError(at)
+            at = self._fields.index(at)
+        return super().__getitem__(at)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._fields if isinstance(value, str) else super().__contains__(value)
+
+    def __reduce__(self) -> Any:
+        """Pickle finds a class by its module and name. A batch's class has none, so it is made again."""
+        return _batch, (self._fields, tuple(self))
+
+    def keys(self) -> tuple[str, ...]:
+        """Names of the columns, in their order."""
+        return self._fields
+
+    def values(self) -> tuple[Any, ...]:
+        """The columns."""
+        return tuple(self)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Names and columns."""
+        return zip(self._fields, self.values(), strict=True)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The column of this name, or ``default``."""
+        return self[name] if name in self._fields else default
+
+
 @lru_cache(maxsize=64)
 def batch_type(columns: tuple[str, ...]) -> Callable[..., Any]:
-    """Return the named tuple type of these columns: ``images, labels = batch`` and ``batch.image`` both work.
+    """Return the type of batches of these columns, a named tuple that is also read as a mapping.
 
+    ``images, labels = batch``, ``batch.image``, ``batch["image"]``, ``dict(batch)`` and ``**batch`` work.
     Batches can be pickled, for queues between processes.
     """
     try:
-        base = (namedtuple("_named_tuple", columns),)
+        base: Any = namedtuple("_named_tuple", columns)  # type: ignore[misc]  # any columns
     except ValueError as error:
         raise ConfigError(f"columns={columns!r}: {error}") from error
-    # Pickle finds a class by its module and name. A batch's class has none, so unpickling makes it again.
-    members = {"__slots__": (), "__reduce__": lambda batch: (_batch, (batch._fields, tuple(batch)))}
-    return type("Batch", base, members)
+    # A column named as one of the methods above keeps its attribute.
+    own = {name: getattr(base, name) for name in columns if name in vars(_Batch)}
+    return type("Batch", (_Batch, base), {"__slots__": (), **own})
 
 
 def wanted_columns(columns: Sequence[str] | None, usual: Sequence[str], last_batch: str) -> tuple[str, ...]:
@@ -77,7 +127,7 @@ def wanted_columns(columns: Sequence[str] | None, usual: Sequence[str], last_bat
 
 
 def _batch(columns: tuple[str, ...], values: tuple[Any, ...]) -> Any:
-    return batch_type(columns)(*values)
+    return batch_type(columns)._make(values)  # type: ignore[attr-defined]  # a named tuple's
 
 
 class Started(NamedTuple):

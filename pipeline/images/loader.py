@@ -11,7 +11,7 @@ from stoker.arguments import optional_number, whole_number
 from stoker.types import Color, DType, Layout
 
 from .. import adapters
-from ..cluster.ray_workers import RayWorkers
+from ..batch_forms import BatchForm, check_objects, usual_columns
 from ..execution.ranks import find_process
 from ..execution.stats import StatsTotals, explain_slow_engine
 from ..loader import Loader, given_arguments
@@ -43,7 +43,8 @@ class ImageLoader(Loader):
     """Loads batches of decoded and augmented images for a training loop, ahead of the step that needs them.
 
     Iterating over the loader runs one epoch; iterating again runs the next one. A batch is a named tuple of
-    columns: ``images, labels = batch`` and ``batch.image`` both work. Leaving the loop early ends the epoch.
+    columns: ``images, labels = batch``, ``batch.image`` and ``batch["image"]`` work. Leaving the loop early
+    ends the epoch; only a look at one batch before the first epoch does not.
     After an error of the loader the next iteration goes on with the batch that was not received. The loader's
     threads end when nothing refers to the loader, at :meth:`close`, or at the end of a ``with`` block.
 
@@ -94,6 +95,11 @@ class ImageLoader(Loader):
         output: Framework of the arrays: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet". "keras"
             returns arrays of Keras' backend, and ``fit``, ``evaluate`` and ``predict`` take the loader
             itself.
+        batch_as: Form of a batch, if it is not the named tuple, which is also read as a mapping. "dict" is a
+            dict of the columns; ``{"pixel_values": "image", "labels": "label"}`` also renames them. A
+            function makes anything of the named tuple, in your thread. "transformers" takes
+            the names of Hugging Face's image models, "torchvision-detection", "detr" and "ultralytics" make
+            what these detectors take, with the columns that they need. See the guide to frameworks.
         columns: Names of the columns of a batch of N samples. None takes "image" and, where samples have
             one, "label". With a mapping of transforms it takes its names in place of "image", and
             ``<name>_mask`` where patches are hidden.
@@ -143,8 +149,6 @@ class ImageLoader(Loader):
         reading: How payloads are read and decoded, and the cache of a remote dataset: a
             :class:`stoker.Reading`.
         errors: What happens to bad samples, a :class:`stoker.BadSamples`. None raises an error.
-        workers: Processes on other machines that also make batches, a :class:`stoker.RayWorkers`. They do not
-            change the batches; see the guide to clusters.
 
     Raises:
         ConfigError: An argument is wrong, or two arguments do not fit each other.
@@ -173,6 +177,7 @@ class ImageLoader(Loader):
         color: Color = "rgb",
         layout: Layout = "NCHW",
         output: str = "numpy",
+        batch_as: BatchForm | None = None,
         device: Any = None,
         engine: str | DaliOptions = "auto",
         num_threads: int | None = None,
@@ -180,7 +185,6 @@ class ImageLoader(Loader):
         ranks: Ranks | None = None,
         reading: Reading | None = None,
         errors: BadSamples | None = None,
-        workers: RayWorkers | None = None,
     ) -> None:
         arguments = given_arguments(ImageLoader, locals())
         shared_by = check_option("ranks", ranks, Ranks) or Ranks()
@@ -189,6 +193,8 @@ class ImageLoader(Loader):
         bad_samples = check_option("errors", errors, BadSamples) or BadSamples()
         forms = Objects(objects) if isinstance(objects, str) else objects  # type: ignore[arg-type]  # checked
         forms = check_option("objects", forms, Objects) or Objects()
+        check_objects(batch_as, forms, output)
+        columns = usual_columns(batch_as) if columns is None else columns
         seeds = (
             seed if isinstance(seed, Seeds) else Seeds(whole_number("seed", seed), whole_number("seed", seed))
         )

@@ -16,7 +16,7 @@ from stoker.bucketing.groups import LastGroup
 from stoker.errors import ConfigError
 
 from .. import adapters
-from ..cluster.ray_workers import RayWorkers
+from ..batch_forms import BatchForm, usual_columns
 from ..engines.registry import choose_placement, device_name, numbered_device, this_machine
 from ..execution.ranks import find_process
 from ..execution.stats import StatsTotals
@@ -89,6 +89,9 @@ class TextLoader(Loader):
         output: Framework of the arrays: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet". "keras"
             returns arrays of Keras' backend, and ``fit``, ``evaluate`` and ``predict`` take the loader
             itself.
+        batch_as: Form of a batch, if it is not the named tuple, which is also read as a mapping. "dict" is a
+            dict of the columns; ``{"pixel_values": "image", "labels": "label"}`` also renames them. A
+            function makes anything of the named tuple, in your thread.
         device: Where the loader returns batches: "cpu", "cuda", "cuda:N", or a device object of PyTorch or
             JAX. "cuda" is the GPU of this rank. "pinned" is page-locked memory of the CPU, see
             :class:`stoker.ImageLoader`. None leaves batches on the framework's default device.
@@ -128,7 +131,6 @@ class TextLoader(Loader):
             slices for context parallelism and the balance of tokens. None finds the rank of this process.
         reading: Whether payloads are compared with their checksums, and the cache of a remote dataset: a
             :class:`stoker.Reading`.
-        workers: Processes on other machines that also make batches, a :class:`stoker.RayWorkers`.
 
     Raises:
         ConfigError: An argument is wrong, or two arguments do not fit each other.
@@ -164,13 +166,14 @@ class TextLoader(Loader):
         batchify: Batchify | None = None,
         dtype: str | None = None,
         output: str = "numpy",
+        batch_as: BatchForm | None = None,
         device: Any = None,
         prefetch: int = 4,
         ranks: Ranks | None = None,
         reading: Reading | None = None,
-        workers: RayWorkers | None = None,
     ) -> None:
         arguments = given_arguments(TextLoader, locals())
+        columns = usual_columns(batch_as) if columns is None else columns
         shared_by = check_option("ranks", ranks, Ranks) or Ranks()
         reads = check_option("reading", reading, Reading) or Reading()
         check_unused(reads, ("read_ahead", "mapped", "exact", "max_pixels"), "a TextLoader")

@@ -107,6 +107,7 @@ MOVED_ARGUMENTS = {
     "dali": "`engine=stoker.DaliOptions(...)`",
     "pin_memory": '`device="pinned"`; for a GPU the loader itself copies through page-locked memory',
     "stream": "`pack=stoker.Streams(tokens)`",
+    "workers": "`reading=stoker.Reading(workers=...)`",
     "mask": "`labels`, which takes the MaskTokens or SpanCorruption",
 }
 """Where the loaders take what were arguments of release 0.1, beside the attributes of option objects."""

@@ -77,7 +77,7 @@ class Reader:
 
 
 _RANKS = ("rank", "world_size", "mesh", "replicate", "context", "context_slices", "balance")
-_READING = ("read_ahead", "verify", "mapped", "exact", "max_pixels")
+_READING = ("read_ahead", "verify", "mapped", "exact", "max_pixels", "workers")
 
 
 def image_arguments(**flat: Any) -> dict[str, Any]:

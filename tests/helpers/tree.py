@@ -34,7 +34,7 @@ def paths() -> list[str]:
 FOLDERS = ("formats", "augment", "bucketing", "pipeline")
 FRAMEWORKS = ("torch", "tensorflow", "jax", "nvidia", "ml_dtypes", "lightning", "keras", "mxnet", "cupy")
 HOMES = {
-    "torch": "pipeline/adapters/torch.py",
+    "torch": "pipeline/adapters/torch/",
     "tensorflow": "pipeline/adapters/tensorflow.py",
     "jax": "pipeline/adapters/jax.py",
     "keras": "pipeline/adapters/keras.py",

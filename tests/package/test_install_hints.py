@@ -30,8 +30,8 @@ OTHER_NAMES = {
     "cupy": "cupy-cuda12x",
 }
 """Packages whose import has another name."""
-WITHOUT_EXTRA = {"mxnet", "ml_dtypes", "_typeshed"}
-"""A retired project; a dependency of JAX and TensorFlow; types alone."""
+WITHOUT_EXTRA = {"mxnet", "ml_dtypes", "_typeshed", "accelerate"}
+"""A retired project; a dependency of JAX and TensorFlow; types alone; imported only where it is in use."""
 
 
 def named_packages(path: Path) -> list[str]:

@@ -38,7 +38,7 @@ options = {
 }
 workers = stoker.RayWorkers(local=False, in_flight=1)
 alone = stoker.ImageLoader(dataset, **options)
-with alone, stoker.ImageLoader(dataset, **options, workers=workers) as shared:
+with alone, stoker.ImageLoader(dataset, **options, reading=stoker.Reading(workers=workers)) as shared:
     before = int(received.read_text())
     for _ in range(2):
         for batch, expected in zip(shared, alone, strict=True):

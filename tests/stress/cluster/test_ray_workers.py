@@ -21,6 +21,9 @@ from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
 from stoker.pipeline.images import image_pipeline
 
 SCALE = 2.5  # custom functions go to the workers by value
+def sharing(**options):
+    return stoker.Reading(workers=stoker.RayWorkers(**options))
+
 OPTIONS = {
     "batch_size": 4, "shuffle": True, "seed": 7, "engine": "native", "columns": ("image", "label", "key"),
     "transforms": [RandomResizedCrop(64), RandomHorizontalFlip(), lambda images: images * SCALE],
@@ -58,7 +61,7 @@ with stoker.ImageLoader(sys.argv[1], **OPTIONS) as alone:
     expected = [[digest(batch) for batch in alone] for _ in range(2)]
 image_pipeline._MOST_TOGETHER = 2  # several requests in an epoch
 draw = random.Random(int(sys.argv[2]))
-loader = stoker.ImageLoader(sys.argv[1], **OPTIONS, workers=stoker.RayWorkers(local=False))
+loader = stoker.ImageLoader(sys.argv[1], **OPTIONS, reading=sharing(local=False))
 def both_make_batches():
     loader.set_epoch(0)
     assert [digest(batch) for batch in loader] == expected[0]
@@ -92,7 +95,7 @@ TRAINER = (
     BEGIN
     + """
 loader = stoker.ImageLoader(
-    sys.argv[1], **OPTIONS, workers=stoker.RayWorkers(address=sys.argv[2], local=False)
+    sys.argv[1], **OPTIONS, reading=sharing(address=sys.argv[2], local=False)
 )
 while True:
     for batch in loader:
@@ -124,7 +127,7 @@ LOST = (
 with stoker.ImageLoader(sys.argv[1], **OPTIONS) as alone:
     expected = [digest(batch) for batch in alone]
 loader = stoker.ImageLoader(
-    sys.argv[1], **OPTIONS, workers=stoker.RayWorkers(address=cluster.address, local=False)
+    sys.argv[1], **OPTIONS, reading=sharing(address=cluster.address, local=False)
 )
 running = iter(loader)
 found = [digest(next(running)) for _ in range(2)]

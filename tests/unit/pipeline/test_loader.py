@@ -94,6 +94,66 @@ class TestPasses:
         assert len(list(running)) == 4
 
 
+class TestTheEpochThatIsSet:
+    """``set_epoch`` as training loops call it, at the top of each epoch, and looks at a first batch."""
+
+    @pytest.fixture
+    def epochs(self, load: Make) -> list[list[int]]:
+        loader = load(shuffle=True)
+        return [rows_of(loader) for _ in range(4)]
+
+    def test_it_keeps_a_state_inside_that_epoch(self, load: Make, epochs: list[list[int]]) -> None:
+        saved, loader = load(shuffle=True), load(shuffle=True)
+        saved.set_epoch(1)
+        running = iter(saved)
+        next(running), next(running)
+        loader.load_state_dict(saved.state_dict())
+        loader.set_epoch(1)
+        iter(loader)  # without a batch
+        loader.set_epoch(1)
+        next(iter(loader))  # a look
+        loader.set_epoch(1)
+        assert rows_of(loader) == epochs[1][32:]
+        loader.load_state_dict(saved.state_dict())
+        loader.set_epoch(2)
+        assert rows_of(loader) == epochs[2]
+
+    def test_it_redirects_a_pass_that_has_returned_nothing(self, load: Make, epochs: list[list[int]]) -> None:
+        loader = load(shuffle=True)
+        running = iter(loader)
+        loader.set_epoch(3)
+        loader.set_epoch(2)
+        loader.set_epoch(2)
+        assert [row for batch in running for row in batch.row.tolist()] == epochs[2]
+        assert loader.state_dict()["epoch"] == 3
+        assert rows_of(loader) == epochs[3]
+
+    def test_it_begins_an_epoch_that_was_left_again(self, load: Make, epochs: list[list[int]]) -> None:
+        loader = load(shuffle=True)
+        running = iter(loader)
+        next(running), next(running)
+        loader.set_epoch(0)
+        assert rows_of(loader) == epochs[0]
+
+    def test_a_look_uses_no_epoch_up(self, load: Make, epochs: list[list[int]]) -> None:
+        loader = load(shuffle=True)
+        next(iter(loader))
+        assert [rows_of(loader) for _ in range(2)] == epochs[:2]
+        next(iter(loader))  # an epoch has run: the loop takes one batch of this one
+        assert rows_of(loader) == epochs[3]
+
+    def test_a_loop_of_one_batch_a_pass_goes_on(self, load: Make, epochs: list[list[int]]) -> None:
+        loader = load(shuffle=True)
+        firsts = [next(iter(loader)).row.tolist() for _ in range(5)]
+        assert firsts[:4] == [epochs[k][:16] for k in (0, 0, 1, 2)]
+
+    def test_a_batch_whose_state_was_taken_was_no_look(self, load: Make, epochs: list[list[int]]) -> None:
+        loader = load(shuffle=True)
+        next(iter(loader))
+        assert loader.state_dict()["position"] == 16
+        assert rows_of(loader) == epochs[1]
+
+
 class TestTheNextPass:
     """Batches of the next pass, which are made while the consumer receives the pass before it."""
 

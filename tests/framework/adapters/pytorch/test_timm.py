@@ -36,7 +36,10 @@ def test_a_training_that_starts_at_a_later_epoch_draws_the_batches_of_that_epoch
             assert steps[-1][0] == len(loader) - 1
 
 
-def test_lightning_finds_no_sampler_whose_epoch_it_would_set(thumbnails: Path) -> None:
+def test_what_trainers_ask_of_a_data_loader(thumbnails: Path) -> None:
     with load(thumbnails) as loader:
-        assert not hasattr(loader, "sampler")
-        assert not hasattr(loader.batch_sampler, "sampler")
+        sampler = loader.sampler
+        assert (loader.batch_size, loader.drop_last, len(loader.batch_sampler)) == (16, True, 3)
+        assert (len(sampler), sampler.num_replicas, sampler.rank) == (48, 1, 0)
+        loader.batch_sampler.sampler.set_epoch(2)
+        assert loader.state_dict()["epoch"] == 2

@@ -180,7 +180,7 @@ def test_one_request_asks_for_several_small_batches(
     for counts, shared in (
         ([8, 8], load(batch_size=4, workers=workers)),
         ([1] * 16, load(batch_size=4, sizes="padded", transforms=[], workers=workers)),
-        ([25], TextLoader(shards, batch_size=4, workers=workers)),
+        ([25], TextLoader(shards, **text_arguments(batch_size=4, workers=workers))),
     ):
         assert counts_of_requests(shared, asked) == counts
     # The bound of the product, 48 MiB, holds hundreds of batches of small images.
@@ -333,7 +333,10 @@ def test_text_before_a_damaged_record_is_handed_out(tmp_path: Path, shards: Path
     flip_bit(stoker.open(folder), 50)
     received: list[list[Any]] = [[], []]
     for batches, workers in zip(received, (None, ONLY_WORKERS), strict=True):
-        with TextLoader(folder, batch_size=4, workers=workers) as loader, pytest.raises(SampleError):
+        with (
+            TextLoader(folder, **text_arguments(batch_size=4, workers=workers)) as loader,
+            pytest.raises(SampleError),
+        ):
             batches.extend(loader)
     assert received[0]
     assert_same(*received)

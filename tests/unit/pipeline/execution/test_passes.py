@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import gc
-import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,10 +11,8 @@ import pytest
 from helpers.loaders import Groups, Numbers, started
 from helpers.processes import wait_until
 
-from stoker.errors import ConfigError
 from stoker.pipeline.execution import passes as prefetch
 from stoker.pipeline.execution import stats as stages
-from stoker.pipeline.execution.pipeline import batch_type
 from stoker.pipeline.execution.stats import StatsTotals
 
 Threads = Callable[[], list[threading.Thread]]
@@ -218,18 +214,3 @@ class TestPasses:
         assert list(batches) == [0, 1, 2]
         with pytest.raises(ZeroDivisionError):
             next(batches)
-
-
-def test_a_batch_unpacks_has_names_and_can_be_pickled_and_copied() -> None:
-    batch = batch_type(("image", "label"))([1], "two")
-    images, labels = batch
-    assert (images, labels, batch.image, batch.label) == ([1], "two", [1], "two")
-    for again in (pickle.loads(pickle.dumps(batch)), copy.deepcopy(batch)):
-        assert again == batch
-        assert type(again) is type(batch) is batch_type(("image", "label"))
-
-
-@pytest.mark.parametrize("columns", [("image", "image"), ("image/label",), ("class",)])
-def test_columns_must_have_distinct_names_that_are_identifiers(columns: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match="columns="):
-        batch_type(columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,9 +12,9 @@ import torch
 
 from stoker.errors import CheckpointError, ConfigError
 
-from .. import adapters
-from ..loader import Loader
-from . import LoaderView
+from ... import adapters
+from ...loader import Loader
+from .. import LoaderView
 
 
 class CopyStream:
@@ -106,27 +107,46 @@ class Adapter(adapters.Adapter):
 
 
 class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[misc]  # torch is optional
-    def __init__(self, view: LoaderView) -> None:
-        self._view = view
+    def __init__(self, loader: Loader, batches: Loader | LoaderView) -> None:
+        self._loader = loader
+        self._batches = batches
+        self.state_dict, self.load_state_dict = loader.state_dict, loader.load_state_dict
 
     def __iter__(self) -> Iterator[Any]:
         if torch.utils.data.get_worker_info() is not None:
-            raise RuntimeError(
-                "A loader cannot run in workers of a DataLoader, because it runs its own threads. "
-                "Give the DataLoader num_workers=0 and batch_size=None."
+            raise ConfigError(
+                "a loader cannot run in workers of a DataLoader, because it runs its own threads",
+                hint="Give the DataLoader num_workers=0 and batch_size=None.",
             )
-        return iter(self._view)
+        if self._loader.process.world_size > 1 and _processes_of_accelerate() > 1:
+            raise ConfigError(
+                "Accelerate would deal the batches of this rank to all ranks again, and lose samples",
+                hint="Iterate over the loader itself, which needs no prepare, or wrap it: "
+                "stoker.integrations.with_loaders(Trainer) takes loaders as train_dataset and eval_dataset.",
+            )
+        return iter(self._batches)
 
     def __len__(self) -> int:
-        return len(self._view)
+        return len(self._batches)
+
+
+def _processes_of_accelerate() -> int:
+    """Number of processes if Accelerate is in use, or else 1."""
+    if "accelerate.state" not in sys.modules:
+        return 1
+    from accelerate.state import PartialState, is_initialized  # type: ignore[import-untyped]
+
+    return int(PartialState().num_processes) if is_initialized() else 1
 
 
 def iterable_dataset(loader: Loader) -> torch.utils.data.IterableDataset[Any]:
     """A PyTorch dataset of the loader's batches, for ``DataLoader(dataset, batch_size=None)``.
 
-    Each pass over it is an epoch of the loader.
+    Each pass over it is an epoch of the loader. It has the loader's state, which torchdata's
+    StatefulDataLoader saves and loads. Under Accelerate on several ranks it refuses to be used, because
+    Accelerate would deal out the batches of each rank again.
     """
-    return _IterableDataset(LoaderView(loader))
+    return _IterableDataset(loader, loader)
 
 
 def check_resume(loader: Loader, steps: int, *, accumulated: int = 1) -> None:
@@ -161,7 +181,8 @@ def check_resume(loader: Loader, steps: int, *, accumulated: int = 1) -> None:
 
 def data_loader(view: LoaderView) -> torch.utils.data.DataLoader[Any]:
     """A PyTorch ``DataLoader`` of the batches of ``view``, as tuples."""
-    return torch.utils.data.DataLoader(_IterableDataset(view), batch_size=None, collate_fn=tuple)
+    dataset = _IterableDataset(view.loader, view)
+    return torch.utils.data.DataLoader(dataset, batch_size=None, collate_fn=tuple)
 
 
 def sees_gpu() -> bool:
