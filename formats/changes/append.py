@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..conversion.convert import convert
 from ..conversion.options import Engine, ImageStorage, Progress, Selection, Storage
 from ..conversion.publishing import Summary
 from ..conversion.writer import appended_classes
-from ..dataset.index import BAND_COLUMNS, Index
+from ..dataset.index import BAND_COLUMNS, KNOWN_COLUMNS, Index
 from ..dataset.joining import Part, add_part, check_parts, join_classes
 from ..dataset.manifest import SKIPPED_NAME, Manifest, Option, published_names
 from ..dataset.versions import ChangeSummary, locked_dataset, read_sha256, staging_folder, with_sha256
@@ -35,6 +36,7 @@ from ..sources.registry import find_format
 from ..sources.source import Source
 from ..text.convert import convert_text
 from ..text.options import Training
+from ..token_columns import length_column, trained_column
 from ..tokenization import TokenizerSettings
 
 _UNFINISHED = ".stoker-append"
@@ -57,6 +59,7 @@ def append(
     label: str | None = None,
     columns: Sequence[str] | None = None,
     parallel: bool = False,
+    allow_loss: Fraction | float | str | None = None,
 ) -> ChangeSummary:
     """Add the samples of a source to a dataset as its next version. Shards and earlier versions stay.
 
@@ -78,8 +81,10 @@ def append(
         source_options: For images, how the source is read; masks are mapped as those of the dataset were.
         selection: For images, the samples that are taken; classes are renamed as those of the dataset were.
         label: For text, as for :func:`stoker.convert_text`.
-        columns: For text, further values that become columns of the index.
+        columns: For text, further values that become columns of the index; by default those of the dataset.
         parallel: For text, whether the files are parallel.
+        allow_loss: Largest share of the source that may be left out, as for :func:`stoker.convert_text` and
+            :class:`stoker.Selection`.
 
     Raises:
         ConfigError: An option is not one of these, or the samples differ in form from those of the dataset.
@@ -102,6 +107,7 @@ def append(
             "label": label,
             "columns": columns,
             "parallel": parallel or None,
+            "allow_loss": allow_loss,
         }
         arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         arguments |= {"strict": strict, "num_threads": num_threads, "progress": progress}
@@ -235,6 +241,15 @@ def _convert_like(
     if is_text:
         if classes and "label" in given:
             common["classes"] = classes
+        if "label" in last.columns and "label" not in given:
+            raise ConfigError(
+                "the samples of the dataset have labels, and none is read",
+                path=folder,
+                hint="Say with label= which value of a sample it is.",
+            )
+        fields = str(options["fields"]).split(",")
+        own = {name(field) for field in fields for name in (length_column, trained_column)}
+        common.setdefault("columns", sorted(last.columns.keys() - KNOWN_COLUMNS - own - {"label"}))
         storage = Storage(shard_records=records)
         return convert_text(source, target, storage=storage, **{**_text_options(options, folder), **common})
     storage = ImageStorage(
@@ -243,6 +258,7 @@ def _convert_like(
         restarts=set(BAND_COLUMNS) <= last.columns.keys(),
         max_pixels=options.get("max_pixels") or MAX_PIXELS,
     )
+    common.pop("allow_loss", None)
     common |= _image_options(last, folder, source, classes, given)
     return convert(source, target, storage=storage, **common)
 
@@ -252,6 +268,8 @@ def _image_options(
 ) -> dict[str, Any]:
     options = last.options
     reading, selection = given.get("source_options") or SourceOptions(), given.get("selection") or Selection()
+    if "allow_loss" in given:
+        selection = replace(selection, allow_loss=given["allow_loss"])
     is_file = reading.make is None and isinstance(source, (str, os.PathLike))
     has_masks = "mask_offset" in last.columns
     labelled = {"label", "object_labels"} & last.columns.keys()

@@ -354,7 +354,7 @@ class _Values:
         if not colon:
             part = self.first(suffixes)
             return None if part is None else self._text(part).rstrip("\r\n")
-        value = _field(self._json(suffixes), field)
+        value = field_of(self._json(suffixes), field)
         if value is None or isinstance(value, (str, float)):
             return value
         if isinstance(value, int):
@@ -387,14 +387,14 @@ def _suffixes(names: str) -> tuple[str, ...]:
     return tuple(name.strip().lower().lstrip(".") for name in names.split(";"))
 
 
-def _field(document: Any, name: str) -> Any:
+def field_of(document: Any, name: str) -> Any:
     """Return a field of a JSON object, or of an object in it (``meta.label``); None if there is none."""
-    if not isinstance(document, dict):
+    if not isinstance(document, Mapping):
         return None
     if name in document:
         return document[name]
     first, dot, rest = name.partition(".")
-    return _field(document.get(first), rest) if dot else None
+    return field_of(document.get(first), rest) if dot else None
 
 
 WEBDATASET = Container(

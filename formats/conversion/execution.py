@@ -87,7 +87,7 @@ def execute(
             with state.discarded_on_bad_source():
                 check_no_class_lost(plan, results)
         # If too much is lost, the shards stay: with the loss allowed, they are published.
-        check_loss(plan.listing, allow_loss, results)
+        check_loss(plan.listing, allow_loss, results, plan.encoder.sample_type)
         # The shards get their names; then come index and manifest.
         published = Summary.of(plan, results, state.publish(results))
     return published.timed(started, counter.converted)

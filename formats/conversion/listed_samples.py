@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +15,15 @@ from stoker.log import EventLog
 from ..sources.classes import limit_classes, number_classes, rename_classes, select_classes, select_objects
 from ..sources.detection import is_of_ade20k
 from ..sources.image_files import may_be_image
-from ..sources.listing import Listing, Skip, lost_classes, missing_classes_error, name_reasons
+from ..sources.listing import (
+    BLANK,
+    NO_TOKENS,
+    Listing,
+    Skip,
+    lost_classes,
+    missing_classes_error,
+    name_reasons,
+)
 from ..sources.masks import only_class
 from ..sources.registry import SourceFormat, list_source
 from ..sources.source import Source
@@ -120,22 +128,38 @@ def check_no_class_lost(plan: ConversionPlan, results: Sequence[ShardResult]) ->
 
 
 _DEFAULT = Fraction(1, 100)
-_AS_ASKED = ("object outside the crop", "restart markers")  # starts of reasons that are no loss
+_FEW = 10  # samples of text, at most half of all, whose loss is allowed by default
+_AS_ASKED = (
+    "object outside the crop",
+    "restart markers",
+    BLANK,
+    NO_TOKENS,
+)  # starts of reasons that are no loss
 
 
-def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[ShardResult] = ()) -> None:
-    """Check that no larger share of the images and objects of a source is left out than allowed."""
+def check_loss(
+    listing: Listing,
+    allowed: Fraction | None,
+    results: Sequence[ShardResult] = (),
+    sample_type: str = "image",
+) -> None:
+    """Check that no larger share of the samples and objects of a source is left out than allowed."""
     # Files that are not images by name and content do not count, nor do samples that the options leave out.
+    is_text = sample_type == "text"
+    if is_text and not any(result.records for result in results):
+        return  # publishing says that nothing is left
+    few = 0
     if allowed is None:
-        if listing.objects is None and listing.masks is None:
+        if not is_text and listing.objects is None and listing.masks is None:
             return
         allowed = _DEFAULT
+        few = min(_FEW, len(listing) // 2) if is_text else 0
     later = [skip for result in results for skip in result.skipped]
     skipped = [skip for skip in (*listing.skipped, *later) if _is_loss(skip)]
     total = len(listing) + sum(1 for skip in listing.skipped if _is_loss(skip))
     if listing.objects is not None:
         total += len(listing.objects.columns["object_labels"].values)
-    if skipped and Fraction(len(skipped), total) > allowed:
+    if len(skipped) > few and Fraction(len(skipped), total) > allowed:
         percent = min(100, math.ceil(100 * Fraction(len(skipped), total)))
         remedy = "Repair the source, or allow it"
         if any(skip.reason == OTHER_TURN for skip in skipped):
@@ -143,10 +167,11 @@ def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[Sha
                 "Annotations that were made on pixels before the turn need annotations_before_exif=True; "
                 "leave it out for others. Or allow the loss"
             )
+        counted = "samples" if is_text else "images and objects"
         raise SourceError(
-            f"{len(skipped):,} of {total:,} images and objects would be left out, more than "
+            f"{len(skipped):,} of {total:,} {counted} would be left out, more than "
             f"{float(100 * allowed):g}%: {name_reasons(skipped)}",
-            path=listing.root,
+            path=listing.place,
             hint=f"{remedy}: allow_loss={percent / 100:g}.",
         )
 

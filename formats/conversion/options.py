@@ -65,7 +65,8 @@ def parse_share(name: str, value: Share) -> Fraction:
     return share
 
 
-def _parse_loss(name: str, value: Share) -> Fraction:
+def parse_loss(name: str, value: Share) -> Fraction:
+    """Parse the share of a source that may be left out, which may be all of it."""
     if not 0 <= (share := _fraction(value)) <= 1:
         raise ConfigError(f"{name} must be a share such as 0.01 or 1%, from 0 to 1, found {value!r}")
     return share
@@ -170,7 +171,7 @@ class Selection(NamedArguments):
         "Largest share of images and objects that may be left out, such as 10%. The default is 1% for a "
         "source with objects or masks, and no limit for others.",
         _CLASSES,
-        check=_parse_loss,
+        check=parse_loss,
     )
 
     def __post_init__(self) -> None:

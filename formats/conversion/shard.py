@@ -24,7 +24,7 @@ from ..dataset.columns import Strings
 from ..dataset.index import write_index
 from ..dataset.manifest import Shard
 from ..files import move_durably, remove, sync, sync_folder, write_durably
-from ..sources.listing import Skip
+from ..sources.listing import BLANK, Skip
 from ..threads import bounded_map
 from .plan import ConversionPlan, EncodedRecord, IndexColumns, PlannedShard, Rows
 
@@ -210,7 +210,7 @@ def _encode(plan: ConversionPlan, rows: Rows, stop: threading.Event) -> list[Enc
     for outcome in plan.encoder.encode(rows):
         if stop.is_set():
             raise Cancelled
-        if isinstance(outcome, Skip) and plan.options.strict:
+        if isinstance(outcome, Skip) and plan.options.strict and outcome.reason != BLANK:
             raise plan.encoder.strict_error(outcome)
         outcomes.append(outcome)
     return outcomes

@@ -168,7 +168,7 @@ class Unfinished:
             self.discard()
             raise SourceError(
                 f"no {self.plan.encoder.sample_type} could be converted; left out: {reasons}",
-                path=None if self.plan.listing.root == Path() else self.plan.listing.root,
+                path=self.plan.listing.place,
             )
         outputs = [SplitOutput(self.plan, self.folder, split, results) for split in self.plan.splits]
         return self._publish(outputs)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,7 @@ _EMPTY_LISTS = frozenset(
     ("jpeg_bands", "object_polygons", "object_polygon_sizes", "object_polygon_owner", "object_runs")
 )
 _ZERO_OF_EACH_OBJECT = "object_run_counts"
+_WIDENED = ("double", "int64")  # types of a column whose new values happen to be whole
 _TEXT_OPTIONS = ("fields", "tokenizer_digest", "vocab_size", "pad_id", "dtype", "template_digest")
 
 
@@ -74,7 +76,8 @@ def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, objec
     }
     filled = {*_EMPTY_LISTS, _ZERO_OF_EACH_OBJECT}
     for name in sorted((first.columns.keys() | other.columns.keys()) - filled):
-        compared[f"column {name}"] = (first.columns.get(name, "none"), other.columns.get(name, "none"))
+        types = (first.columns.get(name, "none"), other.columns.get(name, "none"))
+        compared[f"column {name}"] = types if types != _WIDENED else types[:1] * 2
     compared["keypoints or values of masks"] = (first.annotations, other.annotations)
     for name in sorted(first.arrays.keys() & other.arrays.keys()):
         arrays = first.arrays[name], other.arrays[name]
@@ -109,25 +112,47 @@ def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Pat
     columns = list(dict.fromkeys(name for part in parts for name in part.manifest.columns))
     first_shard, files = 0, []
     for number, part in enumerate(parts):
-        files.append(_rewritten(part, columns, first_shard, classes, out.with_name(f"{number}.arrow")))
+        widened = {name for name, kind in parts[0].manifest.columns.items() if kind == "double"}
+        widened = {name for name in widened if part.manifest.columns.get(name) == "int64"}
+        label_of = _label_of(part.manifest.classes, classes)
+        if first_shard or widened or label_of is not None or list(part.manifest.columns) != columns:
+            rewritten = _rewritten(part, columns, first_shard, label_of, widened)
+            write_index(file := out.with_name(f"{number}.arrow"), rewritten)
+            files.append(file)
+        else:
+            files.append(part.index)
         first_shard += len(part.manifest.shards)
     concat_indexes(files, out)
 
 
-def _rewritten(part: Part, names: list[str], first_shard: int, classes: tuple[str, ...], file: Path) -> Path:
-    """Write an index with new numbers of shards and classes; return its path, or the old one if it fits."""
+def _rewritten(
+    part: Part,
+    names: list[str],
+    first_shard: int,
+    label_of: npt.NDArray[np.int64] | None,
+    widened: set[str],
+) -> dict[str, Any]:
+    """The columns of an index with new numbers of shards and classes, and integers that become floats."""
     index = Index.open(part.index)
-    label_of = _label_of(part.manifest.classes, classes)
-    if not first_shard and label_of is None and list(index.types) == names:
-        return part.index
     columns = {name: index.arrow(name) if name in index.types else _filled(name, index) for name in names}
     columns["shard"] = pa.array(index.column("shard") + np.int32(first_shard))
+    for name in widened:
+        columns[name] = _widened(columns[name], name, part)
     if label_of is not None:
         for name in {"label", "object_labels"} & columns.keys():
             if columns[name].type == pa.int64() or pa.types.is_large_list(columns[name].type):
                 columns[name] = renumber(columns[name], label_of)
-    write_index(file, columns)
-    return file
+    return columns
+
+
+def _widened(column: pa.Array, name: str, part: Part) -> pa.Array:
+    try:
+        return column.cast(pa.float64())
+    except pa.ArrowInvalid as error:
+        raise ConfigError(
+            f"column {name!r} must have numbers that a float holds, as in the dataset, found {error}",
+            path=part.folder,
+        ) from error
 
 
 def _label_of(names: tuple[str, ...], classes: tuple[str, ...]) -> npt.NDArray[np.int64] | None:

@@ -234,7 +234,7 @@ def _text(value: Any) -> str:
 
 def holds_values(kind: pa.DataType) -> bool:
     """Whether a column of a table holds numbers, truth values or text."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    kind = kind.value_type if _is_encoded(kind) else kind
     is_number = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
     return bool(_is_text(kind) or is_number)
 
@@ -246,11 +246,20 @@ def holds_text_lists(kind: pa.DataType) -> bool:
 
 def holds_captions(kind: pa.DataType) -> bool:
     """Whether a column of a table holds texts or lists of texts."""
-    return holds_text_lists(kind) or _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
+    return holds_text_lists(kind) or holds_text(kind)
+
+
+def holds_text(kind: pa.DataType) -> bool:
+    """Whether a column of a table holds texts, also where each is stored once."""
+    return _is_text(kind.value_type if _is_encoded(kind) else kind)
+
+
+def _is_encoded(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return str(kind) in ("string", "large_string", "string_view")
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -258,7 +267,17 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    """Values without the encodings that store each of them once, and without views."""
+    if _is_encoded(values.type):
+        kind = values.type.value_type
+        plain = pa.large_string() if _is_text(kind) else kind
+        if pa.types.is_run_end_encoded(values.type):
+            return pc.run_end_decode(values).cast(plain)
+        chunks = [chunk.dictionary.cast(plain).take(chunk.indices) for chunk in values.chunks]
+        return pa.chunked_array(chunks, plain)
+    if str(values.type) == "string_view":
+        return values.cast(pa.large_string())
+    return values
 
 
 def value_column(values: pa.ChunkedArray, name: str, path: Paths) -> pa.Array | None:

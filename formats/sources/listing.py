@@ -47,6 +47,9 @@ def skipped_lines(skipped: Iterable[Skip]) -> bytes:
     return "".join(json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in skipped).encode()
 
 
+BLANK, NO_TOKENS = "blank line", "no tokens"
+"""Reasons to leave out a sample of text that has nothing to lose."""
+
 _RowsT = TypeVar("_RowsT", bound="_Rows")
 
 
@@ -163,6 +166,11 @@ class Listing(ListedFiles):
     split: npt.NDArray[np.int8] | None = None
     splits: tuple[str, ...] = ()  # Names of the splits, by number; empty if the source names none
     manifest: Manifest | None = None  # Manifest of the source, if it is a dataset of Stoker
+
+    @property
+    def place(self) -> Path | str:
+        """The source in errors about all of it."""
+        return self.root
 
     @property
     def multi_label(self) -> bool:

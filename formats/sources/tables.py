@@ -40,7 +40,7 @@ from ..containers.shard_names import check_complete, expand
 from ..dataset.columns import each
 from ..files import read_at
 from ..remote.store import RangeFile, Store
-from ..splits import call, check_one_split
+from ..splits import Door, call, check_one_split
 from ..threads import bounded_map
 from ..token_columns import join_captions
 from .archives import free_name, mds_images
@@ -105,17 +105,8 @@ def _find_tables(source: Source) -> list[str]:
         files = expand(text)
     elif is_url(text):
         files = [f"{text}/{name}" for name in source.folder.names(PARQUET)]
-    elif (Path(text) / SAVED_SPLITS).is_file():
-        splits = _parsed(Path(text) / SAVED_SPLITS)["splits"]
-        calls = [call("convert", f"{text}/{one}", one) for one in splits]
-        raise SourceError(
-            f"the folder has several datasets: {', '.join(splits)}",
-            path=source.path,
-            hint=f"Take each by itself: {'; '.join(calls)}.",
-        )
-    elif (Path(text) / SAVED_STATE).is_file():
-        state = _parsed(Path(text) / SAVED_STATE)
-        files = [str(Path(text).resolve() / Path(file["filename"]).name) for file in state["_data_files"]]
+    elif (saved := saved_files(text, "convert")) is not None:
+        files = saved
     else:
         files = sorted(str(file) for file in Path(text).resolve().iterdir() if file.suffix == PARQUET)
     if not files:
@@ -126,6 +117,22 @@ def _find_tables(source: Source) -> list[str]:
     if not text.endswith(PARQUET):  # expand has checked it
         check_complete(files)
     return files
+
+
+def saved_files(folder: str, door: Door) -> list[str] | None:
+    """Paths of the Arrow files in a folder of ``save_to_disk``, in their order; None for another folder."""
+    if (Path(folder) / SAVED_SPLITS).is_file():
+        splits = _parsed(Path(folder) / SAVED_SPLITS)["splits"]
+        calls = [call(door, f"{folder}/{one}", one) for one in splits]
+        raise SourceError(
+            f"the folder has several datasets: {', '.join(splits)}",
+            path=folder,
+            hint=f"Take each by itself: {'; '.join(calls)}.",
+        )
+    if not (Path(folder) / SAVED_STATE).is_file():
+        return None
+    state = _parsed(Path(folder) / SAVED_STATE)
+    return [str(Path(folder).resolve() / Path(file["filename"]).name) for file in state["_data_files"]]
 
 
 def _parsed(file: Path) -> Any:

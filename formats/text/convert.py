@@ -6,9 +6,11 @@ import errno
 import glob
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -32,7 +34,8 @@ from ..dataset.columns import ListColumn
 from ..dataset.manifest import TOKENIZER_NAME
 from ..files import check_named, os_errors
 from ..remote.store import local_copies
-from ..sources.listing import Skip
+from ..sources.listing import NO_TOKENS, Skip
+from ..sources.tables import saved_files
 from ..splits import check_one_split
 from ..threads import check_threads
 from ..token_columns import length_column, trained_column
@@ -73,6 +76,7 @@ def convert_text(
     test: Share = 0,
     classes: Sequence[str] | None = None,
     strict: bool = False,
+    allow_loss: Fraction | float | str | None = None,
     overwrite: bool = False,
     num_threads: int | None = None,
     processes: int | None = None,
@@ -88,18 +92,22 @@ def convert_text(
     each field in a column ``<field>_length`` (int32). A sample with a field without tokens is skipped.
 
     Args:
-        source: A text file with one sample in each line, a file of JSON Lines (``.jsonl``), or a Parquet
-            file; or several such files, which form one corpus in the order given. A name may be a pattern,
-            such as ``part-*.jsonl.zst``. Each file may be compressed with gzip or zstd, and may be at a URL
-            (s3, gs, http, ... as fsspec knows them), from which it is copied first. Or an iterable of texts,
-            or of dicts with the fields, such as a dataset of Hugging Face; a list of strings names files.
+        source: A text file with one sample in each line, a file of JSON Lines or with a JSON array of
+            objects, or a table (Parquet, Arrow, ``.csv``, ``.tsv``), also of Hugging Face's ``save_to_disk``;
+            or several such files, which form one corpus in the order given. A name may be a pattern, such as
+            ``part-*.jsonl.zst``. Each file but Parquet may be compressed with gzip or zstd; such files, and
+            tables, are unpacked beside the target as they are read, with a ``seed`` all of them. It may be
+            at a URL (s3, gs, http, ... as fsspec knows them), from which it is copied first. Or an iterable
+            of texts, or of dicts with the fields, such as a dataset of Hugging Face; a list of strings names
+            files.
         target: Folder to write; made if missing. It may be such a URL, too.
         tokenizer: "bytes" (of UTF-8), or the path of a Hugging Face tokenizers JSON or of its folder. The
             dataset holds the JSON as ``tokenizer.json``, and the special tokens and the chat template that
             lie beside it. It or ``vocabulary`` must be given.
-        fields: For JSON Lines, Parquet and dicts, the fields to convert, by default ``text``; for lines, the
-            name of the field, by default ``tokens``; for parallel files, a name for each.
-        label: For JSON Lines, Parquet and dicts, the name of the value that is the class of a sample. Labels
+        fields: For JSON Lines, tables and dicts, the fields to convert, by default ``text``; that of an
+            object in them is ``translation.en``. For lines, the name of the field, by default ``tokens``; for
+            parallel files, a name for each.
+        label: For JSON Lines, tables and dicts, the name of the value that is the class of a sample. Labels
             that are texts are numbered in sorted order, and the dataset keeps their names; integers stay as
             they are. A sample without a label is skipped.
         columns: Names of further values, numbers or texts, that become columns of the index.
@@ -116,7 +124,9 @@ def convert_text(
         test: Share that becomes a test dataset, chosen in the same way.
         parallel: Whether the text files are parallel, as translations are: their lines of one number form a
             sample, with a field for each file.
-        strict: Stop at the first line that would be skipped.
+        strict: Stop at the first line that would be skipped. Blank lines of JSON Lines are still skipped.
+        allow_loss: Largest share of the samples that may be left out, such as ``0.1`` or ``10%``. The default
+            is 1%, or ten samples if they are at most half of all. Texts without tokens do not count.
         num_threads: By default the number of cores that this process may use.
         processes: Number of processes that make token ids, each on one core; 0 uses threads alone. None uses
             as many processes as threads for messages of at least 4 MB, as chat templates need the
@@ -128,7 +138,8 @@ def convert_text(
 
     Raises:
         ConfigError: An option has a value that it cannot have.
-        SourceError: The source cannot be used; or, with ``strict``, a line would be skipped.
+        SourceError: The source cannot be used, or more of it is left out than ``allow_loss``; or, with
+            ``strict``, a line would be skipped.
         DatasetError: There is a dataset or another unfinished conversion in ``target``.
         EngineError: A process died.
         LockedError: Another process is converting into ``target``.
@@ -154,16 +165,18 @@ def convert_text(
     scratch = Path(tempfile.gettempdir()) if is_url(target) else next(filter(Path.is_dir, folders))
     if progress is not None:
         progress(0, 0, 0, "listing")
-    with os_errors(scratch), ExitStack() as stack:
+    with ExitStack() as stack:
         if files is not None:
+            stack.enter_context(os_errors(scratch))
             copies = stack.enter_context(local_copies(files))
-            listing = stack.enter_context(open_text(copies, fields, scratch, parallel=parallel, **form))
+            listing = open_text(copies, fields, scratch, parallel=parallel, shuffled=seed is not None, **form)
         else:
             if parallel:
                 raise ConfigError("parallel is for files of text; give dicts with a field for each language")
             check_samples(source)
             items = cast("Iterable[Any]", source)
             spool = stack.enter_context(closing(spool_items(items, fields, scratch, **form)))
+            stack.enter_context(os_errors(scratch))
             listing = spool.listing()
         # 2. Labels and columns; then tokenizer, plan, shards, index and manifest.
         listing = read_row_columns(listing, wanted)
@@ -188,6 +201,16 @@ def _matching(path: Paths) -> list[Paths]:
             return [path]
         check_one_split([path], matches := expand(path), "convert-text")
         return list(matches)
+    if os.path.isdir(text):  # noqa: PTH112 - a text may be no path
+        if (saved := saved_files(text.rstrip("/"), "convert-text")) is not None:
+            return list(saved)
+        counts = Counter("".join(file.suffixes[-2:]) for file in Path(text).iterdir() if file.is_file())
+        likely = counts.most_common(1)[0][0] if counts else ".jsonl"
+        raise SourceError(
+            "a source of text is a file, and this is a folder",
+            path=path,
+            hint=f"Name the files in it: '{text.rstrip('/')}/*{likely}'.",
+        )
     if _may_exist(text):
         return [path]
     if not glob.has_magic(text):
@@ -242,9 +265,17 @@ def convert_listing(
     )
     records = TextRecords(listing.format, tokenizer, options.dtype, composer)
     workers = choose_processes(arguments.processes, composer, int(listing.sizes.sum()), threads)
+    allow_loss = cast("Fraction | None", arguments.allow_loss)  # the check has parsed it
     with record_maker(records, workers) as make:
         plan = plan_conversion(listing, options, TextEncoder(listing, records, make))
-        return execute(plan, target, max(threads, workers), overwrite=arguments.overwrite, report=progress)
+        return execute(
+            plan,
+            target,
+            max(threads, workers),
+            overwrite=arguments.overwrite,
+            report=progress,
+            allow_loss=allow_loss,
+        )
 
 
 def check_fields(fields: tuple[str, ...]) -> None:
@@ -316,7 +347,7 @@ class TextRecords:
         for number, (index, (prefix, payload)) in enumerate(zip(kept, encoded, strict=True)):
             key = samples[index].key
             if 0 in lengths[number]:
-                results[index] = Skip(key, "no tokens", self.fields[lengths[number].index(0)])
+                results[index] = Skip(key, NO_TOKENS, self.fields[lengths[number].index(0)])
             elif runs is not None and not runs[number]:
                 results[index] = Skip(key, "no trained tokens")
             else:

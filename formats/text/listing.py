@@ -8,7 +8,7 @@ import os
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -20,14 +20,15 @@ import pyarrow as pa
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError, SourceError
 
+from ..containers.webdataset import field_of
 from ..conversion.samples import ColumnType, check_names, number_column, store_value, types_of
 from ..dataset.columns import Strings
-from ..files import is_unicode, read_at
+from ..files import is_unicode, os_errors
 from ..sources.classes import check_classes, number_classes
 from ..sources.columns import EntryColumns
 from ..sources.image_files import SkippedError
-from ..sources.listing import Listing, Skip
-from .lines import CHAT_VALUES, START_BYTES, LineFile, LineKeys, check_text, open_lines
+from ..sources.listing import BLANK, Listing, Skip
+from .lines import CHAT_VALUES, LONGEST, Copies, LineFile, LineKeys, bare, names_in, open_lines
 
 
 class SampleLines(NamedTuple):
@@ -54,7 +55,7 @@ class LineFormat:
         try:
             texts = tuple(line.decode() for line in lines)
             if not self.json_lines:
-                return texts
+                return Skip(key, "a zero byte") if any("\0" in text for text in texts) else texts
             document = _document_of(texts[0])
             return _messages_of(document, self.fields) if self.messages else _fields_of(document, self.fields)
         except UnicodeDecodeError as error:
@@ -66,6 +67,8 @@ class LineFormat:
 
 
 def _document_of(line: str) -> dict[str, Any]:
+    if not line.strip():
+        raise SkippedError(BLANK, "")
     try:
         document = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -76,12 +79,12 @@ def _document_of(line: str) -> dict[str, Any]:
 
 
 def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ...]:
-    for name in fields:
-        if not isinstance(value := document.get(name), str):
-            is_chat = isinstance(value, list) and isinstance([*value, None][0], dict)
+    texts = tuple(field_of(document, name) for name in fields)
+    for name, text in zip(fields, texts, strict=True):
+        if not isinstance(text, str):
+            is_chat = isinstance(text, list) and isinstance([*text, None][0], dict)
             cure = ", but messages: name it with messages" if is_chat else ""
             raise SkippedError(f"no text in field {name!r}{cure}", "")
-    texts = tuple(document[name] for name in fields)
     if not is_unicode("".join(texts)):
         raise SkippedError("not Unicode", "half of a surrogate pair")
     return texts
@@ -162,39 +165,33 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
-_LONGEST = 1 << 28  # bytes of a line; a longer one is no text for training
-_FIRST_LINES = 16  # that are objects if a file under any name holds JSON Lines
-_JSON_LINES = (".jsonl", ".ndjson", ".parquet")  # the columns of Parquet are read as JSON Lines
-
-
-def _bare(path: Path) -> Path:
-    """A path without the suffix of a compressed file."""
-    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
-
-
 def _check_files(paths: Sequence[Path], parallel: bool) -> None:
     """Check by their names that files can be one source."""
     if not paths:
         raise ConfigError("there is no source: name a text file")
-    suffixes = [_bare(path).suffix.lower() for path in paths]
-    if ".json" in suffixes:
-        raise SourceError(
-            "a .json file is no text source: its lines are no samples",
-            path=paths[suffixes.index(".json")],
-            hint="Write JSON Lines, one object in each line, and name the file .jsonl.",
-        )
-    if parallel and not set(suffixes).isdisjoint(_JSON_LINES):
-        raise ConfigError("parallel files hold lines of text; JSON Lines hold all fields in one file")
     if parallel and len(paths) < 2:
         raise ConfigError("parallel files are two or more", hint="Name a file for each field.")
-    real = [os.path.realpath(path) for path in paths]
-    if twice := [path for number, path in enumerate(paths) if real.index(real[number]) < number]:
-        raise ConfigError("a file of text is named twice", path=twice[0])
+    names: set[str] = set()
+    for path in paths:
+        if (real := os.path.realpath(path)) in names:
+            raise ConfigError("a file of text is named twice", path=path)
+        names.add(real)
 
 
-def _hold_json_lines(files: Sequence[LineFile]) -> bool:
+_JSON_LINES = (".jsonl", ".ndjson")
+
+
+def _is_named(file: LineFile) -> bool:
+    return bare(file.path).suffix.lower() in _JSON_LINES
+
+
+def _hold_json_lines(files: Sequence[LineFile], parallel: bool) -> bool:
     """Whether the files of a corpus hold JSON Lines, by their names or by their first lines."""
-    forms = {file.path: form for file in files if (form := _holds_objects(file)) is not None}
+    if parallel:
+        if any(file.is_table or _is_named(file) for file in files):
+            raise ConfigError("parallel files hold lines of text; JSON Lines hold all fields in one file")
+        return False
+    forms = {file.path: form for file in files if (form := _is_named(file) or file.holds_objects) is not None}
     if len(set(forms.values())) > 1:
         plain = next(path for path, form in forms.items() if not form)
         raise ConfigError(
@@ -205,28 +202,12 @@ def _hold_json_lines(files: Sequence[LineFile]) -> bool:
     return True in forms.values()
 
 
-def _holds_objects(file: LineFile) -> bool | None:
-    """Whether a file holds JSON Lines; None for a file without lines, which fits to any corpus."""
-    if _bare(file.path).suffix.lower() in _JSON_LINES:
-        return True
-    rows = np.flatnonzero(file.sizes <= _LONGEST)[:_FIRST_LINES]
-    forms = [_is_object(line) for row in rows for line in file.read(row[None]) if line.strip()]
-    return all(forms) if forms else None
-
-
-def _is_object(line: bytes) -> bool:
-    with suppress(ValueError, RecursionError):
-        document = json.loads(line) if line.lstrip().startswith(b"{") else None
-        return isinstance(document, dict) and bool(document)
-    return False
-
-
 def _default_fields(paths: Sequence[Path], json_lines: bool, parallel: bool) -> tuple[str, ...]:
     if not parallel:
         return ("text",) if json_lines else ("tokens",)
-    bare = [_bare(path) for path in paths]
-    suffixes = tuple(path.suffix.removeprefix(".") for path in bare)
-    return suffixes if len(set(suffixes)) == len(bare) else tuple(path.stem for path in bare)
+    plain = [bare(path) for path in paths]
+    suffixes = tuple(path.suffix.removeprefix(".") for path in plain)
+    return suffixes if len(set(suffixes)) == len(plain) else tuple(path.stem for path in plain)
 
 
 def _check_fields(fields: tuple[str, ...], paths: Sequence[Path], json_lines: bool, parallel: bool) -> None:
@@ -258,24 +239,24 @@ def _check_lines(files: Sequence[LineFile], parallel: bool) -> None:
         raise SourceError("the file has no lines", path=files[0].path)
 
 
-def _check_first(file: LineFile, fields: tuple[str, ...], columns: tuple[str, ...]) -> None:
-    """Raise SourceError if the first object lacks a field or a column: the name is probably misspelt."""
-    try:
-        document: Any = json.loads(file.read(np.zeros(1, np.int64))[0]) if len(file) else None
-    except (ValueError, RecursionError):
-        return  # a bad line is skipped, or refused, when it is converted
-    if not isinstance(document, dict):
-        return
-    texts = [name for name, value in document.items() if isinstance(value, str)]
-    for kind, option, names, choice in (
-        ("field", "with fields=(...)", fields, texts),
-        ("value", "label and columns", columns, list(document)),
+def _check_first(
+    file: LineFile, fields: tuple[str, ...], columns: tuple[str, ...], messages: bool = False
+) -> None:
+    """Raise SourceError if a table or the first object lacks a field or a column: it is probably misspelt."""
+    names = file.values
+    texts = [name for name, is_text in names.items() if is_text]
+    outer = {name.rpartition(".")[0] for name in names}
+    fitting = texts if file.is_table else names.keys() - outer
+    for kind, option, wanted, found, choice in (
+        ("field", "with fields=(...)", fields, names if messages else fitting, texts),
+        ("value", "label and columns", columns, names, list(names)),
     ):
-        if missing := [name for name in names if name not in document]:
+        if names and (missing := [name for name in wanted if name not in found]):
+            where = "table" if file.is_table else "first line"
             raise SourceError(
-                f"the first line has no {kind} {missing[0]!r}",
+                f"the {where} has no {kind} {missing[0]!r}{' of texts' if missing[0] in names else ''}",
                 path=file.path,
-                hint=f"Choose {option} from: {', '.join(choice)}.",
+                hint=f"Choose {option} from: {', '.join(choice) or 'none of its values is a text'}.",
             )
 
 
@@ -311,7 +292,7 @@ class RowColumns:
         if self.names and not json_lines:
             raise ConfigError(
                 "label and columns are values of objects, and files of lines have texts alone",
-                hint="Write JSON Lines, one object in each line, and name the file .jsonl.",
+                hint="Write JSON Lines, one object in each line.",
             )
         derived = {f"{field}_{end}" for field in fields for end in ("length", "trained")}
         if taken := derived & set(self.columns):
@@ -348,7 +329,7 @@ class TextListing(Listing):
         samples = []
         keys = self.keys.take(rows).to_pylist()
         for row, key, lines in zip(rows.tolist(), keys, self._lines(rows), strict=True):
-            content = Skip(key, "line too long", f"more than {_LONGEST} bytes") if lines is None else lines
+            content = Skip(key, "line too long", f"more than {LONGEST} bytes") if lines is None else lines
             samples.append(SampleLines(key, self.left_out.get(row, content)))
         return samples
 
@@ -360,6 +341,10 @@ class TextListing(Listing):
                 documents[index] = None if lines is None else _document_of(lines[0].decode())
         return documents
 
+    @property
+    def place(self) -> Path:
+        return self.files[0].path if len(self.files) == 1 else Path(self.root).absolute()
+
     def path_of(self, key: str) -> Path:
         """Path of the file that holds the sample ``key``."""
         if len(self.files) == 1:
@@ -369,7 +354,7 @@ class TextListing(Listing):
     def _lines(self, rows: npt.NDArray[np.int64]) -> list[tuple[bytes, ...] | None]:
         """The lines of each sample, one from each parallel file; None for lines that are too long."""
         lines: list[tuple[bytes, ...] | None] = [None] * len(rows)
-        short = np.flatnonzero(self.sizes[rows] <= _LONGEST)
+        short = np.flatnonzero(self.sizes[rows] <= LONGEST)
         groups = [self.files] if self.parallel else [(file,) for file in self.files]
         starts = np.cumsum([0, *(len(group[0]) for group in groups)])
         group_of = np.searchsorted(starts[1:], rows[short], side="right")
@@ -382,7 +367,6 @@ class TextListing(Listing):
         return lines
 
 
-@contextmanager
 def open_text(
     paths: Sequence[Path],
     fields: Sequence[str] | None,
@@ -391,44 +375,43 @@ def open_text(
     parallel: bool = False,
     columns: RowColumns | None = None,
     messages: bool = False,
-) -> Iterator[TextListing]:
-    """List the samples of text files, which stay open inside the context."""
+    shuffled: bool = False,
+) -> TextListing:
+    """List the samples of text files, which are unpacked on the disk of ``scratch`` when they are read."""
     _check_files(paths, parallel)
     wanted = columns or RowColumns()
-    further = (*wanted.names, *((*(fields or ()), *CHAT_VALUES) if messages else ()))
-    with ExitStack() as stack:
-        files = tuple(stack.enter_context(open_lines(path, scratch, further)) for path in paths)
-        for file in files:
-            check_text(file.path, read_at(file.descriptor, 0, START_BYTES))
-        json_lines = not parallel and _hold_json_lines(files)
-        if fields is None:
-            fields = _default_fields(paths, json_lines, parallel)
-        names = list_of_names("fields", fields)
-        _check_fields(names, paths, json_lines, parallel)
-        wanted.check(names, json_lines)
-        if messages and not json_lines:
-            raise ConfigError("messages are values of objects, and files of lines have texts alone")
-        _check_lines(files, parallel)
-        for file in files if json_lines else ():
-            _check_first(file, names, wanted.names)
-        root, file_names = paths[0].parent, tuple(path.name for path in paths)
-        if len(set(file_names)) < len(paths):  # files of one name lie in different folders
-            root = Path(os.path.commonpath([path.absolute().parent for path in paths]))
-            file_names = tuple(path.absolute().relative_to(root).as_posix() for path in paths)
-        counts = tuple(map(len, files[:1] if parallel else files))
-        sizes = [file.sizes for file in files]
-        yield TextListing(
-            root=root,
-            keys=LineKeys(file_names[: len(counts)], counts),
-            sizes=np.sum(sizes, axis=0) if parallel else np.concatenate(sizes),
-            modified=np.broadcast_to(np.int64(max(path.stat().st_mtime_ns for path in paths)), sum(counts)),
-            labels=None,
-            classes=(),
-            files=files,
-            file_names=file_names,
-            format=LineFormat(names, json_lines, messages),
-            parallel=parallel,
-        )
+    copies = Copies(scratch, shuffled=shuffled)
+    read = (*(fields or ("text",)), *wanted.names, *(CHAT_VALUES if messages else ()))
+    files = tuple(open_lines(path, copies, read) for path in paths)
+    json_lines = _hold_json_lines(files, parallel)
+    if fields is None:
+        fields = _default_fields(paths, json_lines, parallel)
+    names = list_of_names("fields", fields)
+    _check_fields(names, paths, json_lines, parallel)
+    wanted.check(names, json_lines)
+    if messages and not json_lines:
+        raise ConfigError("messages are values of objects, and files of lines have texts alone")
+    _check_lines(files, parallel)
+    for file in files if json_lines else ():
+        _check_first(file, names, wanted.names, messages)
+    root, file_names = paths[0].parent, tuple(path.name for path in paths)
+    if len(set(file_names)) < len(paths):  # files of one name lie in different folders
+        root = Path(os.path.commonpath([path.absolute().parent for path in paths]))
+        file_names = tuple(path.absolute().relative_to(root).as_posix() for path in paths)
+    counts = tuple(map(len, files[:1] if parallel else files))
+    sizes = [file.sizes for file in files]
+    return TextListing(
+        root=root,
+        keys=LineKeys(file_names[: len(counts)], counts),
+        sizes=np.sum(sizes, axis=0) if parallel else np.concatenate(sizes),
+        modified=np.broadcast_to(np.int64(max(path.stat().st_mtime_ns for path in paths)), sum(counts)),
+        labels=None,
+        classes=(),
+        files=files,
+        file_names=file_names,
+        format=LineFormat(names, json_lines, messages),
+        parallel=parallel,
+    )
 
 
 _CHUNK = 4096  # lines that are read at once
@@ -440,7 +423,7 @@ def read_row_columns(listing: TextListing, wanted: RowColumns) -> TextListing:
     if not wanted.names:
         return listing
     path = listing.files[0].path
-    values = EntryColumns(cells=False, path=path)
+    values = EntryColumns(cells=all(file.has_cells for file in listing.files), path=path)
     left_out: dict[int, Skip] = {}
     rows = np.fromiter(map(int, values.gather(_entries(listing, wanted, left_out))), np.int64)
     if not len(rows):
@@ -467,13 +450,13 @@ def _entries(listing: TextListing, wanted: RowColumns, left_out: dict[int, Skip]
         for row, document in zip(rows.tolist(), listing.documents(rows), strict=True):
             if document is None:
                 continue  # the conversion skips it
-            label = 0 if wanted.label is None else document.get(wanted.label)
+            label = "0" if wanted.label is None else field_of(document, wanted.label)
             if label is None or label == "" or isinstance(label, (dict, list)):
                 left_out[row] = Skip(listing.keys[row].as_py(), f"no label in {wanted.label!r}")
                 continue
             if isinstance(label, bool):
                 label = str(label)
-            columns = {name: document.get(name) for name in wanted.columns}
+            columns = {name: field_of(document, name) for name in wanted.columns}
             yield {**columns, "path": str(row), "label": label}
 
 
@@ -520,13 +503,6 @@ class TextSpool:
         further: Mapping[str, Any] | None = None,
     ) -> None:
         """Add a sample: a text for each field, values of columns, and more for :func:`read_row_columns`."""
-        for name in () if self._messages else self.fields:
-            if not isinstance(texts.get(name), str):
-                raise ConfigError(
-                    f"the sample has no text in the field {name!r}",
-                    key=key,
-                    hint=f"Every sample has the fields {', '.join(self.fields)}: name them with fields.",
-                )
         types = self._column_types(values, key)
         stored = {name: store_value(name, values[name], column, key) for name, column in types.items()}
         document = {**(further or {}), **{name: texts.get(name) for name in self.fields}}
@@ -550,6 +526,16 @@ class TextSpool:
             )
         return types
 
+    def check(self, key: str, texts: Mapping[str, Any]) -> None:
+        """Raise ConfigError unless each field has a text."""
+        for name in () if self._messages else self.fields:
+            if not isinstance(texts.get(name), str):
+                raise ConfigError(
+                    f"the sample has no text in the field {name!r}",
+                    key=key,
+                    hint=f"Every sample has the fields {', '.join(self.fields)}: name them with fields.",
+                )
+
     def listing(self) -> TextListing:
         """The samples so far, as a source of text; nothing can be added while it is used."""
         if not len(self):
@@ -562,7 +548,7 @@ class TextSpool:
         for name in sorted(columns):
             self._digest.update(b"".join(bytes(part) for part in columns[name].buffers() if part is not None))
         digest = self._digest.hexdigest()
-        file = LineFile(Path(_NAME), self._file.fileno(), starts, digest, status.st_mtime_ns)
+        file = LineFile(Path(_NAME), starts, digest, lambda _: nullcontext((self._file.fileno(), 0)))
         return TextListing(
             root=Path(_NAME),
             keys=self._keys.to_arrow(),
@@ -596,28 +582,48 @@ def spool_items(
 ) -> TextSpool:
     """Keep the texts of an iterable on the disk of ``scratch``; the caller closes the spool."""
     # Items are texts, with the field "tokens", or mappings, by default with the field "text". The values of
-    # ``columns`` are kept, too.
+    # ``columns`` are kept, too. A missing text is skipped as in a file; errors of the iterable are its own.
     spool: TextSpool | None = None
-    for number, item in enumerate(items):
-        key, is_mapping = f"{number:08d}", isinstance(item, Mapping)
-        if spool is None:
-            default = ("text",) if is_mapping else ("tokens",)
-            spool = TextSpool(fields or default, scratch, messages=messages)
-            columns.check(spool.fields, json_lines=is_mapping)
-            if is_mapping and (missing := [name for name in columns.names if name not in item]):
-                raise ConfigError(
-                    f"the first item has no value {missing[0]!r}",
-                    key=key,
-                    hint=f"Choose label and columns from: {', '.join(map(str, item))}.",
-                )
-        if not is_mapping:
-            if len(spool.fields) > 1:
-                raise ConfigError(
-                    f"an item is a {type(item).__name__}, and there are {len(spool.fields)} fields",
-                    key=key,
-                    hint="Give dicts with the fields.",
-                )
-            item = {spool.fields[0]: item}  # noqa: PLW2901 - from here on all items have one form
-        further = (*columns.names, *(name for name in CHAT_VALUES if messages and name in item))
-        spool.add(key, item, {}, {name: item.get(name) for name in further})
+    empty = 0  # before the first item
+    with ExitStack() as undo:
+        for number, item in enumerate(items):
+            key, is_mapping = f"{number:08d}", isinstance(item, Mapping)
+            if spool is None and item is None:
+                empty += 1
+                continue
+            if not (is_mapping or item is None or isinstance(item, str)):
+                raise ConfigError(f"an item must be a text or a dict, found {type(item).__name__}", key=key)
+            with os_errors(scratch):
+                if is_first := spool is None:
+                    names = fields or (("text",) if is_mapping else ("tokens",))
+                    spool = undo.enter_context(closing(TextSpool(names, scratch, messages=messages)))
+                    _check_item(item, key, spool.fields, columns)
+                    for before in range(empty):
+                        spool.add(f"{before:08d}", {}, {})
+                values = item if is_mapping else {spool.fields[0]: item}
+                texts = {name: field_of(values, name) for name in spool.fields}
+                if is_first and not set(spool.fields) <= names_in(values).keys():
+                    spool.check(key, texts)  # it is probably misspelt; later ones are skipped
+                further = (*columns.names, *(name for name in CHAT_VALUES if messages and name in values))
+                spool.add(key, texts, {}, {name: field_of(values, name) for name in further})
+        undo.pop_all()
     return TextSpool(fields or ("text",), scratch) if spool is None else spool
+
+
+def _check_item(item: Any, key: str, fields: tuple[str, ...], columns: RowColumns) -> None:
+    """Raise ConfigError if the first item does not fit the fields and columns."""
+    is_mapping = isinstance(item, Mapping)
+    columns.check(fields, json_lines=is_mapping)
+    if not is_mapping and len(fields) > 1:
+        raise ConfigError(
+            f"an item is a {type(item).__name__}, and there are {len(fields)} fields",
+            key=key,
+            hint="Give dicts with the fields.",
+        )
+    found = names_in(item) if is_mapping else {}
+    if missing := [name for name in columns.names if name not in found]:
+        raise ConfigError(
+            f"the first item has no value {missing[0]!r}",
+            key=key,
+            hint=f"Choose label and columns from: {', '.join(found)}.",
+        )

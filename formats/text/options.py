@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from stoker.arguments import NamedArguments, list_of_names
 from stoker.errors import ConfigError
 
-from ..conversion.options import DAILY, CommonArguments, ShardOptions, Storage
+from ..conversion.options import DAILY, CommonArguments, ShardOptions, Storage, parse_loss
 from ..options import check_options, option, option_group, whole
 from ..tokenization import TokenizerChoice
 
@@ -119,6 +120,13 @@ class TextArguments(TokenizerChoice, CommonArguments):
     )
     parallel: bool = option(
         False, "The text files are parallel: the lines with the same number form one sample.", DAILY
+    )
+    allow_loss: Fraction | float | str | None = option(
+        None,
+        "Largest share of the samples that may be left out, such as 10%. The default is 1%, or ten samples "
+        "if they are at most half of all.",
+        DAILY,
+        check=parse_loss,
     )
     processes: int | None = option(
         None,

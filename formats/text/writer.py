@@ -150,6 +150,7 @@ class TextWriter(WriterContext):
                 texts[self._fields[0]] = text
             values = {field: value for field, value in columns.items() if field not in texts}
             self._check_label(label, name)
+            self._spool.check(name, texts)
             self._spool.add(name, texts, values, {} if label is None else {_LABEL: label})
             self._labelled = label is not None
 

@@ -16,7 +16,9 @@ from stoker.formats.text.options import TextArguments
 from .console import count, out, print_skipped, progress
 from .options import Columns, parse_columns, takes_options
 
-_OPTIONS = {"classes", "strict", "num_threads", "parallel", *(item.name for item in fields(SourceOptions))}
+_OF_BOTH = {"classes", "strict", "num_threads", "allow_loss"}
+_OF_TEXT = ("label", "columns", "parallel")
+_OPTIONS = {*_OF_BOTH, *_OF_TEXT, *(item.name for item in fields(SourceOptions))}
 _AS_THE_DATASET = {"mask_map", "ignore_index"}
 
 
@@ -42,20 +44,20 @@ def append(
 
     Examples:
       stoker append shards/train photos/new
-      stoker append shards/text more.jsonl
+      stoker append shards/text more.jsonl --label topic
       stoker append shards/coco new.json --images new
     """
     from stoker.formats.changes.append import append as run
 
     if columns := parse_columns(column):
         options["fields"] = {part: name for name, part in columns.items()}
-    parallel = options.pop("parallel", False)
+    given = {name: options.pop(name) for name in ("allow_loss", *_OF_TEXT) if name in options}
     with progress("converting", "samples", resumes=True) as show:
         summary = run(
             dataset,
             sources[0] if len(sources) == 1 else sources,
-            parallel=parallel,
             progress=show,
+            **given,
             **gather_options(ConvertArguments, options),
         )
     _print_change(summary)

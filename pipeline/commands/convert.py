@@ -69,8 +69,8 @@ def convert_text(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="Text files with a sample on each line, .jsonl or .parquet files; also .gz, .zst, patterns "
-            "and URLs. Several files form one corpus. - reads standard input."
+            help="Text files with a sample on each line, JSON Lines, .parquet, .arrow, .csv or .tsv; also "
+            ".gz, .zst, patterns and URLs. Several files form one corpus. - reads standard input."
         ),
     ],
     target: Target,

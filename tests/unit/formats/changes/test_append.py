@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import annotations as coco_files
+from helpers.command_line import run
 from helpers.datasets import jpeg
 from helpers.options import convert_options, text_options
 from PIL import Image
@@ -71,6 +72,24 @@ def test_text_is_tokenized_as_the_dataset_was(tmp_path: Path) -> None:
     assert dataset.keys([2]) == ["b.txt:1"]
     assert np.frombuffer(dataset.read(2), "<u2").tolist() == list(b"three")
     assert stoker.verify(tmp_path / "out").ok
+
+
+def test_texts_with_labels_and_columns_are_appended_on_the_command_line(tmp_path: Path) -> None:
+    rows = [{"text": "one", "topic": "a", "score": 0.5}, {"text": "two", "topic": "b", "score": 2}]
+    first, more, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "out"
+    first.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    more.write_text(json.dumps(rows[1]) + "\n" + "bad\n" * 3)
+    run("convert-text", first, out, "--label", "topic", "--columns", "score", "--tokenizer", "bytes")
+    with pytest.raises(ConfigError, match=r"label= which value.* On the command line: --label"):
+        run("append", out, more)
+    with pytest.raises(SourceError, match="On the command line: --allow-loss"):
+        run("append", out, more, "--label", "topic")
+    run("append", out, more, "--label", "topic", "--allow-loss", "75%")
+    dataset = stoker.open(out)
+    assert (dataset.labels.tolist(), dataset.column("score").tolist()) == ([0, 1, 1], [0.5, 2, 2])
+    more.write_text(json.dumps({**rows[1], "score": (1 << 53) + 1}))
+    with pytest.raises(ConfigError, match="numbers that a float holds"):
+        run("append", out, more, "--label", "topic")
 
 
 def test_samples_with_objects_masks_and_columns_are_appended(

@@ -226,7 +226,12 @@ def test_chats_that_cannot_be_trained_are_skipped_and_counted_by_reason(tmp_path
     ]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
     summary = convert_text(
-        tmp_path / "t.jsonl", tmp_path / "d", tokenizer="bytes", messages="m", chat_template="chatml"
+        tmp_path / "t.jsonl",
+        tmp_path / "d",
+        tokenizer="bytes",
+        messages="m",
+        chat_template="chatml",
+        allow_loss=1,
     )
     assert summary.written == 1
     assert summary.skipped == {

@@ -1,17 +1,23 @@
 """Converting text: the contents of the dataset, and equal bytes for equal commands."""
 
+import csv
 import dataclasses
 import gzip
 import hashlib
 import io
 import json
 import os
+import resource
+import tempfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from helpers.datasets import WORDS, count_words, read_files
@@ -183,7 +189,8 @@ def test_invalid_options_are_refused(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.json", '[\n{"text": "one"}\n]\n', r"json file is no text source[\s\S]*\.jsonl"),
+        ("a.json", '{"text":\n"one"}\n', "json file must hold an object in each line"),
+        ("a.jsonl", '{"text": null}\n' * 3, r"no text could be converted; left out: 3 x no text.*a\.jsonl'"),
         ("a.txt", "\n \n", "no text could be converted"),
         ("nothing-*.txt", None, "no file matches"),
     ],
@@ -236,22 +243,167 @@ def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path, source: Path)
 
 
 def write_corpus(form: str, folder: Path) -> Path:
-    lines = [f"word{i} and more" for i in range(5)]
-    if form == "parquet":
-        pq.write_table(pa.table({"text": lines, "n": list(range(5))}), folder / "a.parquet", row_group_size=2)
-        return folder / "a.parquet"
-    data = "".join(json.dumps({"text": line}) + "\n" for line in lines).encode()
-    file = folder / ("a.jsonl" if form == "jsonl" else "a.jsonl.zst")
-    file.write_bytes(data if form == "jsonl" else pa.compress(data, "zstd", asbytes=True))
+    lines = [f'one {NUMBERS[i]}, "two"' for i in range(5)]
+    file = folder / form.replace(" ", ".")
+    encode = ENCODED.get(form.partition(".")[0], pa.array)
+    table = pa.table({"text": encode(lines), "n": list(range(5))})
+    data = "".join(json.dumps({"text": line, "n": n}) + "\n" for n, line in enumerate(lines)).encode()
+    if "parquet" in form:
+        pq.write_table(table, file, row_group_size=2)
+    elif "arrow" in form:
+        make = pa.ipc.new_stream if "stream" in form else pa.ipc.new_file
+        with pa.OSFile(str(file), "wb") as out, make(out, table.schema) as writer:
+            writer.write_table(table, max_chunksize=2)
+    elif "array" in form:
+        file.write_text(json.dumps(table.to_pylist(), indent=1))
+    elif "sv" in form:
+        with io.StringIO(newline="") as text:
+            cells = csv.writer(text, delimiter="\t" if "tsv" in form else ",")
+            cells.writerows([table.column_names, *(row.values() for row in table.to_pylist())])
+            data = text.getvalue().encode("utf-8-sig")
+    if "skippable" in form:
+        data = b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + pa.compress(data, "zstd", asbytes=True)
+    elif form.endswith("zst"):
+        data = pa.compress(data, "zstd", asbytes=True)
+    elif form.endswith("gz"):
+        data = gzip.compress(data)
+    if not file.exists():
+        file.write_bytes(data)
     return file
 
 
-@pytest.mark.parametrize("form", ["parquet", "zst"])
-def test_parquet_and_zstd_give_the_samples_of_json_lines(tmp_path: Path, form: str) -> None:
+ENCODED: dict[str, Any] = {
+    "dictionary": lambda lines: pa.array(lines).dictionary_encode(),
+    "runs": lambda lines: pc.run_end_encode(pa.array(lines)),
+    "views": lambda lines: pa.array(lines, pa.string_view()),
+    "categories": lambda lines: pa.DictionaryArray.from_arrays(
+        pa.array(range(5), pa.uint32()), pa.array(lines, pa.string_view())
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("a.parquet", "PARQUET", "dictionary.parquet", "views.arrow", "runs.arrow", "categories.arrow"),
+        *("a.arrow", "stream.arrow", "a.csv", "a.tsv.gz", "a.json.gz", "a.JSON", "array.json", "a.jsonl.zst"),
+        *("skippable.jsonl.zst", "part-0.zst"),
+    ],
+)
+def test_all_forms_of_a_corpus_give_the_samples_of_json_lines(
+    tmp_path: Path, form: str, seed: int | None
+) -> None:
     for name in (form, "jsonl"):
-        convert_text(write_corpus(name, tmp_path), tmp_path / f"shards-{name}", fields=["text"])
-    converted, expected = (stoker.open(tmp_path / f"shards-{name}") for name in (form, "jsonl"))
+        source = write_corpus(name.replace("PARQUET", "parquet"), tmp_path)
+        convert_text(source, tmp_path / "shards" / name, fields=["text"], columns=["n"], seed=seed)
+    converted, expected = (stoker.open(tmp_path / "shards" / name) for name in (form, "jsonl"))
     assert [converted.read(i) for i in range(5)] == [expected.read(i) for i in range(5)]
+    assert converted.column("n").tolist() == expected.column("n").tolist()
+
+
+def test_values_in_objects_are_fields_labels_and_columns(tmp_path: Path) -> None:
+    pairs = {"translation": {"en": "one two", "de": "three"}, "meta": {"kind": "a"}, "score": 0.5}
+    rows = [pairs, {**pairs, "translation": {"en": "one"}}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pq.write_table(pa.Table.from_pylist([pairs, rows[1]]), tmp_path / "a.parquet")
+    options: dict[str, Any] = {"label": "meta.kind", "columns": ["score"], "tokenizer": "bytes"}
+    for number, source in enumerate([tmp_path / "a.jsonl", tmp_path / "a.parquet", rows]):
+        folder = tmp_path / str(number)
+        summary = convert_text(source, folder, fields=["translation.en", "translation.de"], **options)
+        assert summary.skipped == {"no text in field 'translation.de'": 1}
+        dataset = stoker.open(folder)
+        assert (dataset.classes, dataset.column("score").tolist()) == (("a",), [0.5])
+        batch = next(iter(stoker.TextLoader(folder, batch_size=1, fields=["translation.de"], buckets=None)))
+        assert bytes(batch.input_ids[0].tolist()) == b"three"
+    for field in ("en", "translation"):
+        with pytest.raises(SourceError, match=r"from: translation\.en, translation\.de"):
+            convert_text(tmp_path / "a.jsonl", tmp_path / "d", fields=[field])
+
+
+def test_a_folder_of_save_to_disk_is_read_and_other_folders_are_refused(tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    write_corpus("stream.arrow", saved)
+    (saved / "state.json").write_text(json.dumps({"_data_files": [{"filename": "stream.arrow"}]}))
+    convert_text(saved, tmp_path / "d")
+    assert stoker.open(tmp_path / "d").keys([4]) == ["stream.arrow:5"]
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(SourceError, match=r"stoker convert-text .*/train TARGET/train; stoker"):
+        convert_text(f"{tmp_path}/", tmp_path / "e")
+    (saved / "state.json").rename(saved / "part-0.json.gz")
+    (saved / "stream.arrow").rename(saved / "part-1.json.gz")
+    with pytest.raises(SourceError, match=r"this is a folder[\s\S]*saved/\*\.json\.gz'"):
+        convert_text(saved, tmp_path / "e")
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_more_files_than_descriptors_are_one_corpus_that_is_unpacked_as_it_is_read(
+    tmp_path: Path, seed: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [{"text": f"one two {i}"} for i in range(60)]
+    for i, line in enumerate(lines):
+        (tmp_path / f"gz-{i:02d}.jsonl.gz").write_bytes(gzip.compress(json.dumps(line).encode()))
+        (tmp_path / f"plain-{i:02d}.jsonl").write_text(json.dumps(line))
+    copies: list[int] = []
+    make = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **given: copies.append(0) or make(**given))
+    used = len(list(Path("/proc/self/fd").iterdir()))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))
+    try:
+        for form in ("gz", "plain"):
+            copies.clear()
+            listed: list[int] = []
+            see = partial(lambda seen, *_: seen.append(len(copies)), listed)
+            convert_text(
+                str(tmp_path / f"{form}-*"),
+                tmp_path / form,
+                tokenizer="bytes",
+                seed=seed,
+                progress=see,
+            )
+            assert stoker.open(tmp_path / form).manifest.index.rows == 60
+            assert listed[0] == 0
+            assert len(copies) == (0 if form == "plain" else 1 if seed else 60)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_more_lost_samples_than_allowed_are_an_error(tmp_path: Path) -> None:
+    rows = [{"text": "one"}] * 30 + [{"text": None}] * 10
+    blank = "\n\n" * 40 + '{"text": ""}\n'  # nothing is lost
+    source = tmp_path / "a.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows) + blank)
+    assert convert_text(source, tmp_path / "few").skipped["no text in field 'text'"] == 10
+    rows.append({"text": ["one"]})
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows) + blank)
+    message = "11 of 122 samples would be left out, more than 1%: 11 x no text"
+    with pytest.raises(SourceError, match=message) as caught:
+        convert_text(source, tmp_path / "d")
+    assert "allow_loss=0.1" in str(caught.value)
+    with pytest.raises(SourceError, match=r"more than 8%"):
+        convert_text(source, tmp_path / "d", allow_loss="8%")
+    assert convert_text(source, tmp_path / "d", allow_loss=0.1).written == 30
+    with pytest.raises(SourceError, match="no text in field") as caught:
+        convert_text(source, tmp_path / "e", strict=True)
+    assert caught.value.key == "a.jsonl:31"
+
+
+def test_a_missing_text_of_an_iterable_is_skipped_and_its_errors_are_its_own(tmp_path: Path) -> None:
+    for number, items in enumerate(([None, "one", None, "two"], [{"text": "one"}, {"text": None}, {}])):
+        summary = convert_text(iter(items), tmp_path / str(number), allow_loss=0.7)
+        assert summary.written == len(items) - sum(summary.skipped.values()) == 2 - number
+
+    def broken() -> Iterator[dict[str, str]]:
+        yield {"text": "one"}
+        raise ConnectionResetError("network down")
+
+    with pytest.raises(ConnectionResetError, match="network down"):
+        convert_text(broken(), tmp_path / "d")
+    for items in ([{"body": "one"}], [5], ["one", 5]):
+        with pytest.raises(ConfigError, match=r"no text in the field 'text'|a text or a dict, found int"):
+            convert_text(iter(items), tmp_path / "d")
 
 
 def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
@@ -277,17 +429,17 @@ def test_a_pattern_does_not_make_one_corpus_of_several_splits(
     assert len(stoker.open("shards")) == 3
 
 
-@pytest.mark.parametrize("form", ["parquet", "zst"])
+@pytest.mark.parametrize("form", ["a.parquet", "a.arrow", "stream.arrow", "a.jsonl.zst", "a.csv.gz"])
 def test_a_compressed_file_cut_short_is_refused(tmp_path: Path, form: str) -> None:
     file = write_corpus(form, tmp_path)
-    file.write_bytes(file.read_bytes()[:-8])
+    file.write_bytes(file.read_bytes()[:-80])
     with pytest.raises(SourceError, match=r"cannot be (unpacked|read)"):
         convert_text(file, tmp_path / "shards")
 
 
 def test_a_table_without_texts_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(SourceError, match="no column of texts, but n"):
+    with pytest.raises(SourceError, match=r"(?s)the table has no field 'text'.*none of its values is a text"):
         convert_text(tmp_path / "a.parquet", tmp_path / "shards")
 
 

@@ -98,9 +98,9 @@ def test_processes_change_no_byte_and_no_error(source: Path, tmp_path: Path, tok
 @pytest.mark.parametrize("make", [ByteTokenizer, lambda: FileTokenizer(TOKENIZER)])
 def test_a_pickled_encoder_makes_the_same_records(source: Path, make: Callable[[], Any]) -> None:
     composer, tokenizer = find_composer(None, stoker.Training("messages", "chatml"), ByteTokenizer()), make()
-    with open_text([source], ["messages"], source.parent, messages=True) as listing:
-        records = TextRecords(listing.format, tokenizer, "uint16", composer)
-        samples = listing.read(np.arange(len(listing)))
+    listing = open_text([source], ["messages"], source.parent, messages=True)
+    records = TextRecords(listing.format, tokenizer, "uint16", composer)
+    samples = listing.read(np.arange(len(listing)))
     expected = records.encode(samples)  # this also fills the caches of the objects
     assert pickle.loads(pickle.dumps(records)).encode(samples) == expected
 
