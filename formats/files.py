@@ -143,6 +143,12 @@ def read_at(descriptor: int, offset: int, length: int) -> bytes:
     return b"".join(parts)
 
 
+def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """Return the content of a regular file, or its first ``most`` bytes."""
+    with open_regular(path) as (descriptor, size):
+        return read_at(descriptor, 0, size if most is None else min(size, most))
+
+
 def digest_of(crc: int) -> str:
     """Return a CRC32C as manifests state it: ``crc32c:`` and eight hexadecimal digits."""
     return f"crc32c:{crc:08x}"

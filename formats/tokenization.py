@@ -20,6 +20,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError, DatasetError, SourceError, optional_import
 
 from .dataset.manifest import BYTE_TOKENS, MANIFEST_NAME, TOKENIZER_NAME, Manifest, tokenizer_settings
+from .files import read_regular
 from .options import check_options, option
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ class FileTokenizer(Tokenizer):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         path = Path(path) / TOKENIZER_NAME if Path(path).is_dir() else Path(path)
         try:
-            self.file = path.read_bytes()
+            self.file = read_regular(path)
         except OSError as error:
             raise ConfigError(
                 f"tokenizer must be bytes or the path of a tokenizers JSON; the file cannot be read: "
@@ -378,7 +379,7 @@ def _read_object(file: Path) -> dict[str, Any]:
 
 def _read_settings(file: Path, parse: Callable[[str], Any] = str) -> Any:
     try:
-        return parse(file.read_text(encoding="utf-8"))
+        return parse(read_regular(file).decode())
     except (OSError, ValueError, RecursionError) as error:
         raise SourceError(f"the tokenizer's settings cannot be read: {error}", path=file) from error
 

@@ -28,7 +28,7 @@ from ..dataset.index import BAND_COLUMNS, KNOWN_COLUMNS, Index
 from ..dataset.joining import Part, add_part, check_parts, join_classes
 from ..dataset.manifest import SKIPPED_NAME, Manifest, Option, published_names
 from ..dataset.versions import ChangeSummary, locked_dataset, read_sha256, staging_folder, with_sha256
-from ..files import remove
+from ..files import read_regular, remove
 from ..sources.classes import check_classes
 from ..sources.detection import is_data_file
 from ..sources.options import SourceOptions
@@ -205,7 +205,7 @@ def _publish(dataset: Part, new: Part, change: str) -> Manifest:
             new,
             files,
             classes=join_classes(parts),
-            skipped=(new.folder / SKIPPED_NAME).read_bytes(),
+            skipped=read_regular(new.folder / SKIPPED_NAME),
             change=change,
             staging=staging,
         )

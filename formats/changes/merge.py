@@ -35,6 +35,7 @@ from ..files import (
     folder_lock,
     move_durably,
     os_errors,
+    read_regular,
     remove,
     sync,
     sync_folder,
@@ -192,7 +193,7 @@ def _copy(source: Path, target: Path, copy_file: Callable[[Path, Path], object])
 
 
 def _content(file: Path) -> bytes:
-    return file.read_bytes() if file.exists() else b""
+    return read_regular(file) if file.exists() else b""
 
 
 def _common_options(parts: list[Part]) -> dict[str, Option]:

@@ -18,6 +18,7 @@ from ..dataset.index import Index, concat_indexes, open_index, write_index
 from ..dataset.manifest import IndexFile, index_name
 from ..dataset.selection import check_unambiguous, matching
 from ..dataset.versions import ChangeSummary, locked_dataset, publish_version, staging_folder
+from ..files import read_regular
 
 _CHUNK = 1 << 20  # rows
 _NOT_FOUND = "key that is not in the dataset"
@@ -96,7 +97,7 @@ def remove(
 
 def _read_keys(file: Path) -> list[str]:
     try:
-        lines = file.read_text(encoding="utf-8-sig").split("\n")  # spreadsheets write a byte order mark
+        lines = read_regular(file).decode("utf-8-sig").split("\n")  # spreadsheets write a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"the file of keys cannot be read: {error}", path=file) from error
     return [line.removesuffix("\r") for line in lines if line.strip()]

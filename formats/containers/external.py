@@ -22,7 +22,7 @@ from stoker.urls import is_url, without_credentials
 
 from ..codecs.codec import ImageHeader
 from ..codecs.header import needed_package, read_header, read_partial_header
-from ..files import open_regular, read_at
+from ..files import open_regular, read_at, read_regular
 from ..remote.store import Store
 from ..splits import Door, check_one_split
 from ..threads import bounded_map
@@ -126,7 +126,7 @@ class ExternalShard:
         if is_url(folder):
             return Store(folder).read_if_there(self.container.beside)
         file = Path(folder, self.container.beside)
-        return file.read_bytes() if file.is_file() else None
+        return read_regular(file) if file.is_file() else None
 
     def records(self) -> Iterator[Record]:
         """Yield the records; payloads are not read if the container allows it."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
 
-from ..files import check_named, open_regular, read_at
+from ..files import check_named, read_regular
 from .container import SUFFIXES
 
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
@@ -42,6 +42,13 @@ def expand(path: str | os.PathLike[str]) -> list[str]:
     if os.path.lexists(text):
         return _on_disk(text)
     return [file for name in expand_braces(text) for file in _on_disk(name)]
+
+
+def files_in(folder: str, suffix: str) -> list[str]:
+    """Return the resolved paths of the files in a folder that have a suffix; hidden ones are left out."""
+    with os.scandir(Path(folder).resolve()) as entries:
+        names = (entry.path for entry in entries if not entry.name.startswith((".", "_")))
+        return sorted(path for path in names if path.endswith(suffix))
 
 
 def expand_braces(text: str) -> list[str]:
@@ -223,8 +230,7 @@ def _read_beside(folder: str) -> bytes | None:
         from ..remote.store import Store
 
         return Store(folder).read_if_there(_INDEX_FILE)
-    with open_regular(os.path.join(folder, _INDEX_FILE)) as (descriptor, size):  # noqa: PTH118
-        return read_at(descriptor, 0, min(size, _MOST_INDEX))
+    return read_regular(os.path.join(folder, _INDEX_FILE), _MOST_INDEX)  # noqa: PTH118
 
 
 def _shards_among(names: list[str]) -> list[str]:

@@ -22,7 +22,7 @@ from ..containers.container import find_container, find_writing
 from ..dataset.columns import ORIGIN_COLUMNS, ArrayColumn, common_shape, shape_column
 from ..dataset.index import KNOWN_COLUMNS, Index, concat_indexes, write_index
 from ..dataset.manifest import INDEX_NAME, SKIPPED_NAME, IndexFile, Manifest
-from ..files import remove
+from ..files import read_regular, remove
 from ..sources.listing import Skip, count_reasons
 from .options import ConvertOptions
 from .plan import ConversionPlan, DatasetPlan
@@ -201,7 +201,7 @@ def _is_same(plan: ConversionPlan, split: str, dataset: FoundDataset) -> bool:
     sizes[manifest.index.file] = manifest.index.bytes
     if not all(dataset.size(name) == size for name, size in sizes.items()):
         return False
-    lines = dataset.local(SKIPPED_NAME).read_text(encoding="utf-8").splitlines()
+    lines = read_regular(dataset.local(SKIPPED_NAME)).decode().splitlines()
     skipped = {Skip(**json.loads(line)) for line in lines}
     if split == plan.splits[0] and not set(listing.skipped) <= skipped:
         return False

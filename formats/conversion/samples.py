@@ -25,7 +25,7 @@ from ..containers.image_record import StoredArray
 from ..dataset.annotations import Annotations, checked_runs, decompress_runs, runs_of_mask
 from ..dataset.columns import ARRAY_DTYPES, ORIGIN_COLUMNS, array_types
 from ..dataset.index import KNOWN_COLUMNS
-from ..files import is_unicode, open_regular, read_at
+from ..files import is_unicode, read_regular
 from ..sources.image_files import SkippedError, unreadable
 
 Floats = npt.NDArray[np.float32]
@@ -155,8 +155,7 @@ def image_file(image: Any, key: str) -> bytes:
         return bytes(image)
     if isinstance(image, (str, os.PathLike)):
         try:
-            with open_regular(image) as (descriptor, size):
-                return read_at(descriptor, 0, size)
+            return read_regular(image)
         except OSError as error:
             reason, detail = unreadable(error, os.fspath(image))
             raise SkippedError(reason, f"{os.fspath(image)}: {detail}") from error

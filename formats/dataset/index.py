@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from stoker.errors import DatasetError, StaleIndexError
 
-from ..files import file_digest, is_of_machine, reason_of, storage_error, sync
+from ..files import file_digest, is_of_machine, open_regular, reason_of, storage_error, sync
 from .annotations import MASK_COLUMNS, OBJECT_COLUMNS
 from .columns import ListColumn, number_array
 from .manifest import Manifest
@@ -106,7 +106,7 @@ class Index:
         """Map an index and check its schema; no column is read."""
         stale = partial(StaleIndexError, path=path, hint=_HINT)
         try:
-            with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+            with open_regular(path), pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
                 if reader.num_record_batches != 1:
                     raise stale(f"the index has {reader.num_record_batches} record batches, not one")
                 if _is_compressed(source):  # a few kilobytes could hold gigabytes

@@ -19,7 +19,7 @@ import pyarrow as pa
 from stoker.errors import ConfigError
 
 from ..containers.container import find_writing
-from ..files import move_durably, sync_folder, write_durably
+from ..files import move_durably, read_regular, sync_folder, write_durably
 from .columns import ArrayColumn, ListColumn, common_shape, renumber, shape_column
 from .index import KNOWN_COLUMNS, Index, concat_indexes, write_index
 from .manifest import (
@@ -243,7 +243,7 @@ def add_part(
     grown = join_manifest((dataset, new), classes, shards, index, name=name, options=last.options)
     if skipped:
         path = folder / SKIPPED_NAME
-        write_durably(staging / SKIPPED_NAME, (path.read_bytes() if path.exists() else b"") + skipped)
+        write_durably(staging / SKIPPED_NAME, (read_regular(path) if path.exists() else b"") + skipped)
         move_durably(staging / SKIPPED_NAME, path)
     added = new.manifest.index.rows
     publish_version(folder, last, grown, index=index, change=change, added=added, staging=staging)

@@ -20,7 +20,7 @@ from stoker.errors import DatasetError, with_details
 from stoker.urls import is_url
 
 from ..containers.container import CONTAINERS, find_container
-from ..files import file_digests, is_unicode, open_regular, read_at
+from ..files import file_digests, is_unicode, read_regular
 from .annotations import AnnotationInfo
 from .columns import ArrayColumn, check_arrays
 
@@ -264,9 +264,7 @@ class Manifest:
         """Read the manifest of the dataset in ``folder``; ``name`` may be the file of an earlier version."""
         path = Path(folder) / name
         try:
-            with open_regular(path) as (descriptor, size):
-                content = read_at(descriptor, 0, min(size, MOST_MANIFEST_BYTES + 1))
-            return cls.from_bytes(content)
+            return cls.from_bytes(read_regular(path, MOST_MANIFEST_BYTES + 1))
         except DatasetError as error:
             raise with_details(error, path=path) from error
         except OSError as error:
@@ -297,8 +295,7 @@ def read_tokenizer(folder: Path) -> bytes:
     """Return the content of ``tokenizer.json`` in the folder of a dataset of text."""
     file = folder / TOKENIZER_NAME
     try:
-        with open_regular(file) as (descriptor, size):
-            return read_at(descriptor, 0, size)
+        return read_regular(file)
     except OSError as error:
         raise DatasetError(
             f"the tokenizer cannot be read: {error.strerror or error}",

@@ -27,9 +27,8 @@ from ..files import (
     folder_for_writing,
     folder_lock,
     move_durably,
-    open_regular,
     os_errors,
-    read_at,
+    read_regular,
     remove,
     sync,
     sync_folder,
@@ -126,7 +125,7 @@ def read_versions(folder: Path) -> list[Version]:
     last = Manifest.load(folder)
     history: dict[int, Version] = {}
     with suppress(OSError, UnicodeDecodeError):
-        for line in (folder / HISTORY_NAME).read_text(encoding="utf-8").splitlines():
+        for line in read_regular(folder / HISTORY_NAME).decode().splitlines():
             with suppress(ValueError, TypeError, RecursionError):  # a damaged line
                 version = Version(**json.loads(line))
                 history[version.version] = version
@@ -213,8 +212,7 @@ def _sha256_files(content: bytes | None, folder: object) -> Mapping[str, tuple[s
 def read_sha256(folder: Path) -> bytes | None:
     """Return the content of ``sha256.json`` in a dataset's folder; None if there is none."""
     try:
-        with open_regular(folder / SHA256_NAME) as (descriptor, size):
-            return read_at(descriptor, 0, min(size, MOST_MANIFEST_BYTES))
+        return read_regular(folder / SHA256_NAME, MOST_MANIFEST_BYTES)
     except FileNotFoundError:
         return None
 

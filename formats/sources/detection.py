@@ -17,7 +17,7 @@ from ..containers.container import find_container, is_local_shard
 from ..containers.shard_names import expand, is_pattern, names_tfrecord
 from ..dataset.manifest import MANIFEST_NAME
 from ..dataset.versions import split_version
-from ..files import open_regular, read_at
+from ..files import read_regular
 from ..remote.store import Store
 from .image_files import has_image_suffix
 from .json_stream import unpacked
@@ -123,7 +123,7 @@ def is_mds(source: Source) -> bool:
     if is_url(source.path):
         return _is_folder_at_url(source) and any(".mds" in name for name in source.folder.names(""))
     try:
-        described = json.loads(Path(source.path, "index.json").read_bytes())
+        described = json.loads(read_regular(Path(source.path, "index.json")))
     except (OSError, ValueError):
         return False
     return isinstance(described, dict) and "shards" in described
@@ -165,9 +165,9 @@ def is_open_images(source: Source) -> bool:
     if is_url(path):
         return path.endswith(("annotations-bbox.csv", "annotations-object-segmentation.csv"))
     try:
-        with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
-            header = set(file.readline(_HEAD_BYTES).strip().split(","))
-            return header >= BOX_COLUMNS or header >= MASK_COLUMNS
+        first, _, _ = read_regular(path, _HEAD_BYTES).decode("utf-8-sig", "replace").partition("\n")
+        header = set(first.strip().split(","))
+        return header >= BOX_COLUMNS or header >= MASK_COLUMNS
     except OSError:
         return False
 
@@ -182,8 +182,8 @@ def is_coco(source: Source) -> bool:
         folder, _, name = path.rpartition("/")
         head = Store(folder).read_if_there(name, most=_HEAD_BYTES) or b""
     else:
-        with suppress(OSError), open_regular(path) as (descriptor, _):
-            head = read_at(descriptor, 0, _HEAD_BYTES)
+        with suppress(OSError):
+            head = read_regular(path, _HEAD_BYTES)
     return unpacked(head).removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{"
 
 

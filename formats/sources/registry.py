@@ -23,6 +23,7 @@ others stay in the index. A column of labels is renumbered with the classes only
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -97,9 +98,11 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
     _check_options(source, source_format)
     if source_format.name != "dataset" and not is_url(source.path) and not is_pattern(source.path):
         try:
-            Path(source.path).stat()
+            mode = Path(source.path).stat().st_mode
         except OSError as error:
             raise SourceError(f"the source cannot be read: {error.strerror}", path=source.path) from error
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a pipe could block for ever
+            raise SourceError("the source cannot be read: not a regular file", path=source.path)
     options = source.options
     listing: Listing = _load("classes.with_distinct_names")(_load(source_format.lists)(source))
     if options.keypoint_pairs is not None:

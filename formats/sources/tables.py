@@ -36,9 +36,9 @@ from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.log import EventLog
 from stoker.urls import is_url
 
-from ..containers.shard_names import check_complete, expand
+from ..containers.shard_names import check_complete, expand, files_in
 from ..dataset.columns import each
-from ..files import read_at
+from ..files import open_regular, read_at, read_regular
 from ..remote.store import RangeFile, Store
 from ..splits import Door, call, check_one_split
 from ..threads import bounded_map
@@ -101,14 +101,17 @@ def list_table(source: Source) -> Listing:
 def _find_tables(source: Source) -> list[str]:
     """Paths or URLs of the files of a source, in the order of their names or of their state."""
     text = os.fspath(source.path).rstrip("/")
-    if text.endswith(PARQUET):
-        files = expand(text)
+    if text.endswith(PARQUET):  # perhaps a folder, as Spark, Dask and Ray write it
+        found = (
+            [one] if is_url(one) or not Path(one).is_dir() else files_in(one, PARQUET) for one in expand(text)
+        )
+        files = [file for some in found for file in some]
     elif is_url(text):
         files = [f"{text}/{name}" for name in source.folder.names(PARQUET)]
     elif (saved := saved_files(text, "convert")) is not None:
         files = saved
     else:
-        files = sorted(str(file) for file in Path(text).resolve().iterdir() if file.suffix == PARQUET)
+        files = files_in(text, PARQUET)
     if not files:
         raise SourceError(
             "there is no Parquet file", path=source.path, hint="Name the files: 'URL/data/*.parquet'."
@@ -137,7 +140,7 @@ def saved_files(folder: str, door: Door) -> list[str] | None:
 
 def _parsed(file: Path) -> Any:
     with reading_table(str(file)):
-        return json.loads(file.read_text())
+        return json.loads(read_regular(file))
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,10 @@ def opened_table(path: str, size: int, metadata: Any = None) -> Iterator[Any]:
         stream = pa.PythonFile(RangeFile(Store(folder), name, size), mode="r")
         with stream, pq.ParquetFile(stream, **options) as file:
             yield file
-    elif path.endswith(_ARROW):
+        return
+    with open_regular(path):  # a FIFO would block the open of Arrow
+        pass
+    if path.endswith(_ARROW):
         with pa.memory_map(path) as source, pa.ipc.open_stream(source) as reader:
             yield reader
     else:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from stoker.arguments import one_of
 from stoker.errors import ConfigError, optional_import
 
+from ..files import read_regular
 from ..options import given_options
 from ..tokenization import Tokenizer
 from .options import Training
@@ -246,7 +247,7 @@ def find_template(training: Training, tokenizer: Tokenizer) -> ChatTemplate:
     elif name_or_path is not None:
         path = Path(name_or_path)
         try:
-            name, source = path.name, path.read_text(encoding="utf-8")
+            name, source = path.name, read_regular(path).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"chat_template must be {', '.join(_NAMED)} or the path of a Jinja file; the file cannot be "

@@ -24,14 +24,14 @@ from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
 
 from ..containers.container import DEFAULT_CONTAINER
-from ..containers.shard_names import check_complete, check_named_files, expand
+from ..containers.shard_names import check_complete, check_named_files, expand, files_in
 from ..conversion.execution import execute
 from ..conversion.options import Progress, Share, Storage, resolve_shards
 from ..conversion.plan import EncodedRecord, plan_conversion
 from ..conversion.publishing import Summary
 from ..conversion.samples import check_samples
 from ..dataset.columns import ListColumn
-from ..dataset.manifest import TOKENIZER_NAME
+from ..dataset.manifest import MANIFEST_NAME, TOKENIZER_NAME
 from ..files import check_named, os_errors
 from ..remote.store import local_copies
 from ..sources.listing import NO_TOKENS, Skip
@@ -212,7 +212,7 @@ def _matching(path: Paths) -> list[Paths]:
             hint=f"Name the files in it: '{text.rstrip('/')}/*{likely}'.",
         )
     if _may_exist(text):
-        return [path]
+        return list(_in_folder(path)) if Path(text).is_dir() else [path]
     if not glob.has_magic(text):
         hint = "Check the spelling. A string names a file; to convert texts in a list, give iter(texts)."
         raise SourceError("the text cannot be read: No such file or directory", path=path, hint=hint)
@@ -222,6 +222,22 @@ def _matching(path: Paths) -> list[Paths]:
     check_one_split([path], matches, "convert-text")
     check_complete(matches, os.path.basename(text))  # noqa: PTH119 - a pattern
     return list(matches)
+
+
+def _in_folder(folder: Paths) -> list[str]:
+    """The Parquet files in a folder, as Spark and Dask write it."""
+    if (Path(folder) / MANIFEST_NAME).exists():
+        raise SourceError(
+            "the source is a dataset, whose samples are token ids",
+            path=folder,
+            hint="Convert its source again.",
+        )
+    if not (files := files_in(os.fspath(folder), ".parquet")):
+        hint = "Name its files, such as 'FOLDER/*.txt'."
+        raise SourceError("the text cannot be read: it is a folder", path=folder, hint=hint)
+    check_one_split([folder], files, "convert-text")
+    check_complete(files)
+    return files
 
 
 def _may_exist(path: str) -> bool:

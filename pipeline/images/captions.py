@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,6 +17,7 @@ from stoker.bucketing import Pack, Packed, Pad, Ragged
 from stoker.bucketing.batchify import Output
 from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn, expand_ranges
+from stoker.formats.files import read_regular
 from stoker.formats.token_columns import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions
 from stoker.formats.tokenization import (
     Tokenizer,
@@ -112,7 +112,7 @@ class Tokens:
         if tokenizer is None or tokenizer == "bytes":
             return tokenizer
         if isinstance(tokenizer, (str, os.PathLike)):
-            return hashlib.sha256(Path(tokenizer).read_bytes()).hexdigest()
+            return hashlib.sha256(read_regular(tokenizer)).hexdigest()
         name = getattr(tokenizer, "__qualname__", type(tokenizer).__name__)
         return f"{getattr(tokenizer, '__module__', '')}.{name}"
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from stoker.augment.params import ImageParams
 from stoker.errors import CheckpointError, ConfigError
+from stoker.formats.files import read_regular
 
 from ..description import ELSEWHERE, VERSION, described_dataset, from_portable
 from ..images.columns import ImageColumn
@@ -140,7 +141,7 @@ _WRITE = "Write json.dumps(loader.describe()) to it, or json.dumps(loader.state_
 def read_json(path: str | Path) -> dict[str, Any]:
     """Return the object in a file of JSON."""
     try:
-        content = json.loads(Path(path).read_text("utf-8"))
+        content = json.loads(read_regular(path))
     except ValueError as error:
         raise ConfigError(f"not JSON: {error}", path=Path(path), hint=_WRITE) from error
     if not isinstance(content, dict):

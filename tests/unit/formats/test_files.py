@@ -8,14 +8,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+import stoker
 from stoker._native import crc32c
-from stoker.errors import ConfigError, LockedError, WriteError
+from stoker.errors import ConfigError, LockedError, StokerError, WriteError
+from stoker.formats.dataset.versions import read_versions
 from stoker.formats.files import (
     LOCK_NAME,
     file_digest,
@@ -194,3 +197,32 @@ def test_a_number_of_bytes_may_have_a_unit() -> None:
     for text in ("", "MB", "-1MB", "0", "1PB", "1e9", "256 M B"):
         with pytest.raises(ConfigError, match="shard_size must be a number of bytes"):
             parse_byte_size("shard_size", text)
+
+
+_PIPES = ("pipe", "pq/a.parquet", "mds/index.json", "a-annotations-bbox.csv", "x.yaml", "a.tar")
+
+
+@pytest.mark.parametrize("name", [*_PIPES, "pq/", "mds/"])
+def test_a_pipe_is_never_opened_as_a_source(tmp_path: Path, name: str) -> None:
+    for folder in ("pq", "mds"):
+        (tmp_path / folder).mkdir()
+    for pipe in _PIPES:
+        os.mkfifo(tmp_path / pipe)
+    with pytest.raises(StokerError):
+        stoker.convert(tmp_path / name, tmp_path / "out")
+
+
+def test_a_pipe_in_a_dataset_is_never_opened(tmp_path: Path, make_dataset: Callable[..., Path]) -> None:
+    dataset = make_dataset()
+    os.mkfifo(dataset / "versions.jsonl")
+    assert [version.version for version in read_versions(dataset)] == [1]
+    (dataset / "index.arrow").unlink()
+    os.mkfifo(dataset / "index.arrow")
+    for call in (stoker.open, stoker.verify, lambda path: stoker.append(path, path.parent)):
+        with suppress(StokerError):
+            call(dataset)
+    with pytest.raises(StokerError):
+        stoker.open(dataset)
+    os.mkfifo(tmp_path / "tokenizer.json")
+    with pytest.raises(ConfigError, match="not a regular file"):
+        stoker.convert_text(iter(["a"]), tmp_path / "out", tokenizer=str(tmp_path / "tokenizer.json"))

@@ -284,6 +284,25 @@ def test_tables_that_lack_a_file_of_their_count_are_refused(
     assert stoker.convert("hub/data/train-{00000,00002}-of-00003.parquet", tmp_path / "shards").written == 14
 
 
+@pytest.mark.parametrize("source", ["photos.parquet", "*.parquet"])
+def test_a_folder_that_is_named_as_a_file_holds_the_tables(
+    pictures: list[bytes], tmp_path: Path, source: str
+) -> None:
+    (tmp_path / "photos.parquet").mkdir()
+    for i in range(2):
+        rows = {"image": pictures[i : i + 1], "label": [i]}
+        write(tmp_path / "photos.parquet" / f"part-{i}.snappy.parquet", rows)
+    (tmp_path / "photos.parquet" / "_SUCCESS").touch()
+    assert len(converted(tmp_path / source, tmp_path / "out")) == 2
+    pq.write_table(pa.table({"text": ["one", "two"]}), tmp_path / "photos.parquet" / "texts.parquet")
+    for name in ("part-0", "part-1"):
+        (tmp_path / "photos.parquet" / f"{name}.snappy.parquet").unlink()
+    summary = stoker.convert_text(tmp_path / "photos.parquet", tmp_path / "text", tokenizer="bytes")
+    assert summary.written == 2
+    with pytest.raises(SourceError, match="the source is a dataset"):
+        stoker.convert_text(tmp_path / "text", tmp_path / "again", tokenizer="bytes")
+
+
 def test_tables_that_cannot_be_used_are_refused(pictures: list[bytes], tmp_path: Path) -> None:
     for name, columns in {
         "a": {"image": pictures},
