@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.processes import cached_property
 from stoker.random import derive_key, uniform
 from stoker.types import DType, Size
 

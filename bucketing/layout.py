@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.processes import cached_property
 
 Int64 = npt.NDArray[np.int64]
 

@@ -6,7 +6,6 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
-from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from stoker.arguments import NamedArguments, one_of, optional_number, whole_number
 from stoker.errors import CheckpointError, ConfigError
+from stoker.processes import cached_property
 
 from .boundaries import Boundaries, as_edges, as_lengths, assign_buckets, cost_function, round_up
 from .groups import Groups, LastGroup, balance_groups, cut_buckets, cut_windows

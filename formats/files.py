@@ -106,6 +106,8 @@ def reason_of(error: BaseException) -> str:
 
 def check_resources(error: BaseException, path: object) -> None:
     """Raise StorageError if a read failed because the process has no more memory or descriptors."""
+    if isinstance(error, StorageError):
+        raise error
     if (reason := reason_of(error)) in _RESOURCES:
         raise storage_error(reason, path, hint="") from error
 

@@ -16,12 +16,14 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from functools import cache, cached_property, lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from stoker.processes import cached_property
 
 from ..state import GREY, TransformState
 from ..steps import Affine, Autocontrast, Distort, Equalize, Posterize, Sharpen, Solarize, Step, WeightedSum

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from stoker import _native
 from stoker._native import crc32c, make_bands
 from stoker.errors import DecodeError, StokerError
+from stoker.processes import cached_property
 
 from ..codecs.codec import SIGNATURE_BYTES, Codec, is_image_start
 from ..codecs.decode import TranscodeRules, decode_rgb, target_codec, transcode

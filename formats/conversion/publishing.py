@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from stoker._native import crc32c
 from stoker.errors import StorageError
+from stoker.processes import cached_property
 
 from ..codecs.header import HEIC_MISSING, reads_heic
 from ..containers.container import find_container, find_writing

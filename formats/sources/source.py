@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from stoker.errors import SourceError
+from stoker.processes import cached_property
 from stoker.urls import is_url
 
 from ..dataset.dataset import Dataset

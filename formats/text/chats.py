@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from os.path import commonprefix
 from pathlib import Path
 from string import Formatter
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from stoker.arguments import one_of
 from stoker.errors import ConfigError, optional_import
+from stoker.processes import cached_property
 
 from ..files import read_regular
 from ..options import given_options

@@ -23,7 +23,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stoker.errors import SourceError, StokerError
+from stoker.processes import cached_property
 
 from ..files import open_regular, read_at
 from ..sources.columns import holds_text

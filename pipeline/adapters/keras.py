@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import keras
@@ -11,6 +11,7 @@ import numpy as np
 from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 
 from stoker.errors import ConfigError
+from stoker.processes import cached_property
 
 from ..loader import Loader
 from . import LoaderView, PeekState

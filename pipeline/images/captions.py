@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -25,6 +24,7 @@ from stoker.formats.tokenization import (
     common_special_tokens,
     count_special_tokens,
 )
+from stoker.processes import cached_property
 from stoker.random import derive_key, uniform
 
 from ..adapters import Adapter

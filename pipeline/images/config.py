@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -16,6 +16,7 @@ from stoker.augment.plan import ImagePlan, compile_image
 from stoker.augment.transforms.base import Description
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import StoredForm
+from stoker.processes import cached_property
 from stoker.types import Color, DType, Layout
 
 from .. import options

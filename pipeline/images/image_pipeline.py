@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from stoker.augment.params import ImageParams
 from stoker.errors import ConfigError
 from stoker.formats.dataset.index import Samples
+from stoker.processes import cached_property
 from stoker.types import Size
 
 from .. import adapters

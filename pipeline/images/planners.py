@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from stoker.bucketing.aspect_shapes import AspectSampler, best_shapes, candidate
 from stoker.bucketing.samplers import BatchSampler
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
+from stoker.processes import cached_property
 from stoker.types import Layout, Size
 
 from ..engines.base import ImageFormat

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from stoker.errors import CheckpointError, ConfigError
 from stoker.formats.dataset.selection import check_unambiguous
+from stoker.processes import cached_property
 from stoker.random import hash_words
 
 from .orders import Order, Repeat, Stream

@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from stoker.formats.dataset.index import Samples
 from stoker.formats.dataset.manifest import Manifest, end_tokens
 from stoker.formats.open import open as open_dataset
 from stoker.formats.token_columns import IDS_COLUMN, trained_column
+from stoker.processes import cached_property
 
 from .moving_weights import MovingWeights, scheduled_parts
 from .orders import BlockShuffle, grouped, make_order

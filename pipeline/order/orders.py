@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from stoker.arguments import whole_number
 from stoker.errors import ConfigError
+from stoker.processes import cached_property
 from stoker.random import hash_words, sequence, unit_interval
 
 from .schedule import EpochCache

@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.processes import cached_property
 from stoker.random import hash_words
 
 from .orders import ColumnOrder, Order, grouped, permute

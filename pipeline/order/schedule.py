@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args
 from weakref import WeakValueDictionary
 
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import one_of
-from stoker.processes import PerProcess
+from stoker.processes import PerProcess, cached_property
 from stoker.types import Size
 
 if TYPE_CHECKING:

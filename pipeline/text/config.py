@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +16,7 @@ from stoker.bucketing.batchify import Labels
 from stoker.errors import ConfigError
 from stoker.formats.tokenization import common_special_tokens
 from stoker.log import EventLog
+from stoker.processes import cached_property
 
 from ..execution.pipeline import ColumnSpec, batch_type
 from ..options import Ranks

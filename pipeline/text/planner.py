@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from stoker.bucketing import (
 from stoker.bucketing.boundaries import cost_function
 from stoker.bucketing.plan import narrowed
 from stoker.bucketing.samplers import Balance
+from stoker.processes import cached_property
 
 from ..execution.state import History, OldRanks
 from ..order.orders import Order, Stream, without_interleaving

@@ -6,7 +6,6 @@ Recurrent models and Transformer-XL (Dai et al., 2019) train on such streams wit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from stoker.bucketing import BatchPlan
 from stoker.bucketing.layout import Packed
 from stoker.bucketing.plan import narrowed
 from stoker.errors import ConfigError
+from stoker.processes import cached_property
 
 from ..execution.state import History, OldRanks
 from ..order.orders import Order

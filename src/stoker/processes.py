@@ -10,9 +10,32 @@ import os
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property  # noqa: TID251, PLC0414 - mypy exports it
+else:
+
+    class cached_property:  # noqa: N801 - the name of Python's
+        """A property that is computed once for each object, as ``functools.cached_property`` does.
+
+        That one has a lock for all objects of a class before Python 3.12, which a forked child could inherit.
+        Threads that need a value at once may each compute it, and get the first one.
+        """
+
+        def __init__(self, function: Callable[[Any], T]) -> None:
+            self.function = function
+            self.__doc__ = function.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            return instance.__dict__.setdefault(self.name, self.function(instance))
 
 
 class OwnerProcess:

@@ -196,3 +196,31 @@ with dataset._files.get().present(dataset.ranges(np.array([0]))):
 """,
         tmp_path,
     )
+
+
+def test_a_child_does_not_wait_for_a_thread_that_computes_a_cached_property(tmp_path: Path, run: Run) -> None:
+    run(
+        """
+from stoker.processes import cached_property
+
+class Slow:
+    entered, waits = threading.Event(), True
+
+    @cached_property
+    def value(self):
+        self.entered.set()
+        while self.waits:
+            time.sleep(0.01)
+        return 7
+
+threading.Thread(target=lambda: Slow().value, daemon=True).start()
+Slow.entered.wait()
+
+def use():
+    Slow.waits = False
+    return Slow().value
+
+sys.exit(status(fork(use)) != 7)
+""",
+        tmp_path,
+    )
