@@ -25,6 +25,8 @@ _DOCUMENT: dict[str, Any] = {
     "annotations": [
         {**_ANNOTATION, "id": 1, "segmentation": [[1, 2, 9, 2, 9, 8.5], [1, 2, 3, 4, 5, 6, 7, 8]]},
         {**_ANNOTATION, "id": 2, "iscrowd": 1, "segmentation": {"size": [12, 16], "counts": [30, 60, 102]}},
+        {**_ANNOTATION, "id": 5.0, "category_id": "3", "attributes": {"rotation": 30.0, "occluded": False}},
+        {**_ANNOTATION, "id": 6, "segmentation": [[]], "bbox": [-3, 2, 40, 6]},
         {**_ANNOTATION, "id": 3, "image_id": 8, "segmentation": {"size": [12, 16], "counts": "P6"}},
         {
             **_ANNOTATION,

@@ -11,11 +11,42 @@ from targets.listings import IMAGES, check_listing, list_as, write_images
 
 _OBJECT = """<object><name>{}</name><difficult>0</difficult><truncated>1</truncated>
 <bndbox><xmin>2</xmin><ymin>3.5</ymin><xmax>9</xmax><ymax>11</ymax></bndbox></object>"""
+_TURNED = """<object><name>cat</name><attributes>
+<attribute><name>rotation</name><value>30.0</value></attribute></attributes><bndbox><xmin>2</xmin><ymin>3</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>
+<part><name>head</name><bndbox><xmin>3</xmin></bndbox></part></object>"""
 _XML = f"""<?xml version="1.0" encoding="utf-8"?><!-- a comment -->
 <annotation><filename>{IMAGES[0]}</filename><size><width>16</width><height>12</height></size>
-{_OBJECT.format("cat")}{_OBJECT.format("dog &amp; <![CDATA[eel]]>")}</annotation>""".encode()
-_WORDS = (b"name", b"object", b"bndbox", b"xmin", b"filename", b"size", b"utf-8", b"16", b"3.5", b"<", b">")
-_OTHERS = (b"nan", b"inf", b"-1e999", b"utf-16", b"cp037", b"../x", b"a" * 300, b"&#0;", b"]]>", b"", b"xmin")
+{_OBJECT.format("cat")}{_TURNED}{_OBJECT.format("dog &amp; <![CDATA[eel]]>")}</annotation>""".encode()
+_WORDS = (
+    b"name",
+    b"object",
+    b"bndbox",
+    b"xmin",
+    b"filename",
+    b"size",
+    b"robndbox",
+    b"rotation",
+    b"30.0",
+    b"utf-8",
+    b"16",
+    b"3.5",
+    b"<",
+    b">",
+)
+_OTHERS = (
+    b"nan",
+    b"inf",
+    b"-1e999",
+    b"utf-16",
+    b"cp037",
+    b"../x",
+    b"robndbox",
+    b"a" * 300,
+    b"&#0;",
+    b"]]>",
+    b"",
+    b"xmin",
+)
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:

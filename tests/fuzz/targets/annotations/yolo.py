@@ -31,6 +31,11 @@ flip_idx:
 - 0
 """
 _NESTED = (b"- ", b"? ", b"[", b"{a: ", b"&a [*a, ")
+_TURNED = b"""0 0.1 0.1 0.4 0.2 0.3 0.5 0.05 0.4
+1 320 240 64 48
+1 0.5 0.5 0.25 0.25 0.9
+0 0.5 0.5 0.25 0.25 0.4 0.4 0.6 0.6
+"""
 _LABELS = b"""0 0.5 0.5 0.25 0.25 0.4 0.4 2 0.6 0.6 1
 1 0.5 0.5 0.25 0.25
 2 0.1 0.1 0.9 0.1 0.5 0.9
@@ -49,7 +54,8 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
         if rng.random() < 0.05:
             text = pick(_NESTED, rng) * int(rng.integers(1, 1 << 17))
         (scratch / "data.yaml").write_bytes(mutate(text, rng) if damaged == 0 else text)
-        labels = mutate(_LABELS, rng) if damaged else _LABELS
+        labels = _LABELS if rng.random() < 0.7 else _TURNED
+        labels = mutate(labels, rng) if damaged else labels
         (scratch / "labels" / "a.txt").write_bytes(labels)
         listing = list_as("yolo", scratch / "data.yaml" if rng.random() < 0.2 else scratch)
         try:

@@ -13,11 +13,18 @@ from targets.shards.records import has_image
 
 from stoker.formats.containers.container import find_container
 
+_OBJECTS = (4, 5, 16, 12, 0, 0.1, 0.1, 0.5, 0.5, 1, 0.2, 0.3, 0.9, 0.8)  # a detection label of MXNet
+
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     """Attack with whole files; accepted if an image of one is found."""
     file = scratch / "x"
-    values = [image(jpeg(0), 1, 0), image(MAGIC + jpeg(1) + MAGIC, [1, 2], 7), image(b"x" * 24 + MAGIC, 0, 8)]
+    values = [
+        image(jpeg(0), 1, 0),
+        image(MAGIC + jpeg(1) + MAGIC, [1, 2], 7),
+        image(jpeg(2), _OBJECTS, 6),
+        image(b"x" * 24 + MAGIC, 0, 8),
+    ]
     samples = [{"image": jpeg(i), "label": i, "name": "näme", "score": 0.5, "st": i} for i in range(3)]
     columns = {"image": "jpeg", "label": "int", "name": "str", "score": "float32", "st": "str_int"}
     corpus = [("recordio", write_recordio(file, values).read_bytes()), ("mds", shard(columns, samples))]
