@@ -96,14 +96,15 @@ def _objects(
 ) -> Iterator[_Object]:
     """The objects of a CSV; other lines become skips of ``images``."""
     reader = csv.reader(text)
-    header = {name: at for at, name in enumerate(next(reader, []))}
+    columns = next(reader, [])
+    header = {name: at for at, name in enumerate(columns)}
     _check_header(header.keys(), file, has_masks=has_masks)
     image_at, label_at, group_at = header[_IMAGE], header[_LABEL], header.get(_GROUP)
     sides = [header[f"Box{side}" if has_masks else side] for side in _SIDES]
     flags = {flag: header[column] for flag, column in _FLAGS.items() if column in header}
     for row in reader:
         where = f"line {reader.line_num} of {images.file}"
-        if len(row) < len(header):
+        if len(row) < len(columns):
             images.skip(images.file, "line that is no object", where)
             continue
         image, label = row[image_at].strip(), row[label_at].strip()

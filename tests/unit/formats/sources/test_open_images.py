@@ -99,6 +99,13 @@ def test_the_page_of_errors_has_every_case(documented_rows: Callable[[Iterable[s
     assert documented_rows(TABLES) == rows
 
 
+def test_a_short_line_is_left_out_where_the_header_repeats_a_column(tmp_path: Path) -> None:
+    source = open_images(tmp_path)
+    source.write_text(f"{HEADER},IsGroupOf\n{GOOD},1\n{GOOD}\n")
+    dataset = converted(source, tmp_path / "out", allow_loss=1)
+    assert dataset.manifest.skipped == {"line that is no object": 1}
+
+
 def test_open_images_has_names_of_classes_groups_and_flags(tmp_path: Path) -> None:
     source = open_images(tmp_path, "a,xclick,/m/02,1,0,1,0,1,0,1")
     (tmp_path / "oidv7-class-descriptions-boxable.csv").write_text("LabelName,DisplayName\n/m/01,Zebra\n")
