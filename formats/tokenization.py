@@ -20,7 +20,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError, DatasetError, SourceError, optional_import
 
 from .dataset.manifest import BYTE_TOKENS, MANIFEST_NAME, TOKENIZER_NAME, Manifest, tokenizer_settings
-from .files import read_regular
+from .files import is_unicode, read_regular
 from .options import check_options, option
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class FileTokenizer(Tokenizer):
     """A JSON file of the library ``tokenizers``, with its special tokens, but no truncation and padding."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        path = Path(path) / TOKENIZER_NAME if Path(path).is_dir() else Path(path)
+        path = tokenizer_path(path)
         try:
             self.file = read_regular(path)
         except OSError as error:
@@ -287,7 +287,7 @@ class FileTokenizer(Tokenizer):
         self.vocab_size = max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
     def id_of(self, token: str) -> int | None:
-        number: int | None = self._tokenizer.token_to_id(token)
+        number: int | None = self._tokenizer.token_to_id(token) if is_unicode(token) else None
         return number
 
     def _pad(self) -> int:
@@ -316,6 +316,11 @@ class FileTokenizer(Tokenizer):
         ids = np.fromiter((token for one in encoded for token in one.ids), np.int32, int(lengths.sum()))
         offsets = np.array([span for one in encoded for span in one.offsets], np.int32).reshape(-1, 2)
         return ids, lengths, offsets[:, 0], offsets[:, 1]
+
+
+def tokenizer_path(path: str | os.PathLike[str]) -> Path:
+    """Path of the JSON of a tokenizer, which may be named by its folder."""
+    return Path(path) / TOKENIZER_NAME if Path(path).is_dir() else Path(path)
 
 
 def _load(file: bytes) -> Any:
@@ -374,6 +379,8 @@ def tokenizer_options(
 def _read_object(file: Path) -> dict[str, Any]:
     """The object in a JSON file; an empty one if there is no file."""
     document = _read_settings(file, json.loads) if file.is_file() else {}
+    if not is_unicode(json.dumps(document, ensure_ascii=False)):
+        raise SourceError("the tokenizer's settings have half of a surrogate pair", path=file)
     return document if isinstance(document, dict) else {}
 
 

@@ -23,7 +23,7 @@ from stoker.arguments import one_of
 from stoker.errors import ConfigError, optional_import
 from stoker.processes import cached_property
 
-from ..files import read_regular
+from ..files import is_unicode, read_regular
 from ..options import given_options
 from ..tokenization import Tokenizer
 from .options import Training
@@ -130,7 +130,7 @@ class ChatTemplate:
         # Templates of models that think drop earlier thoughts, or open a thought in the prompt that no answer
         # has. An answer begins where the text of its message and the prompt for it part.
         marked, spans = self.render_marked(messages, variables, numbers)
-        spans = [(begin, end) for begin, end in spans if begin < end]
+        spans = [(begin, end) for begin, end in spans if text[begin:end].strip()]
         before = [self.render(messages[:number], variables) for number in numbers]
         prompts = [self.render(messages[:number], variables, prompts=True) for number in numbers]
         if marked != text or len(spans) != len(numbers) or not all(map(str.startswith, prompts, before)):
@@ -166,7 +166,9 @@ class ChatTemplate:
             is_date = "strftime_now" in str(error) and self.date is None
             cure = ": fix the date with date='2025-01-31'" if is_date else ""
             raise TemplateError(f"{error or type(error).__name__}{cure}") from error
-        return "".join(pieces)
+        if not is_unicode(text := "".join(pieces)):
+            raise TemplateError("the text has half of a surrogate pair")
+        return text
 
     @cached_property
     def marks_answers(self) -> bool:

@@ -99,10 +99,7 @@ def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[Any, 
         else _chat_of(document, name)
         for name in fields
     ]
-    variables = _variables_of(document)
-    if not is_unicode(json.dumps([chats, variables], ensure_ascii=False)):
-        raise SkippedError("not Unicode", "half of a surrogate pair")
-    return (*chats, variables)
+    return (*chats, _variables_of(document))
 
 
 def _chat_of(document: dict[str, Any], name: str) -> list[dict[str, Any]]:

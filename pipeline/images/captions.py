@@ -23,6 +23,7 @@ from stoker.formats.tokenization import (
     TokenizerChoice,
     common_special_tokens,
     count_special_tokens,
+    tokenizer_path,
 )
 from stoker.processes import cached_property
 from stoker.random import derive_key, uniform
@@ -112,7 +113,7 @@ class Tokens:
         if tokenizer is None or tokenizer == "bytes":
             return tokenizer
         if isinstance(tokenizer, (str, os.PathLike)):
-            return hashlib.sha256(read_regular(tokenizer)).hexdigest()
+            return hashlib.sha256(read_regular(tokenizer_path(tokenizer))).hexdigest()
         name = getattr(tokenizer, "__qualname__", type(tokenizer).__name__)
         return f"{getattr(tokenizer, '__module__', '')}.{name}"
 

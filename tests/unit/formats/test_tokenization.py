@@ -323,12 +323,13 @@ def test_damaged_settings_of_a_dataset_are_named(tmp_path: Path, value: Any) -> 
         ("chat_template.jinja", b"\xff"),
         ("tokenizer_config.json", b"\xff"),
         ("special_tokens_map.json", b"{"),
+        ("tokenizer_config.json", b'{"chat_template": "\\ud800"}'),
     ],
 )
 def test_damaged_settings_beside_a_tokenizer_are_named(tmp_path: Path, name: str, content: bytes) -> None:
     file = write_settled(tmp_path)
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(SourceError, match="settings cannot be read") as raised:
+    with pytest.raises(SourceError, match=r"settings (cannot be read|have half of)") as raised:
         FileTokenizer(file)
     assert str(raised.value.path) == str(tmp_path / name)
 

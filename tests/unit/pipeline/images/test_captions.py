@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.datasets import write_words
 from helpers.loaders import image_arguments
 
 import stoker
@@ -96,6 +97,18 @@ def test_a_column_of_texts_is_tokenized_by_the_tokenizer_that_is_given(captioned
     for tokenizer in ("bytes", lambda texts: [list(text.encode()) for text in texts]):
         tokens = Tokens(12, form="ragged", tokenizer=tokenizer, column="text")
         assert _drawn(_loader(captioned, caption=tokens)) == stored
+
+
+def test_a_tokenizer_is_named_by_its_file_or_its_folder(captioned: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    file = write_words(tmp_path / "tokenizer.json", {word for texts in TEXTS for word in texts[0].split()})
+    loaders = [
+        _loader(captioned, caption=Tokens(12, tokenizer=name, column="text"), columns=("caption",))
+        for name in (file, file.parent)
+    ]
+    assert loaders[0].state_dict() == loaders[1].state_dict()
+    first, second = (next(iter(loader)).caption for loader in loaders)
+    assert (first == second).all()
 
 
 def test_a_mixture_draws_the_captions_of_each_dataset(captioned: Path, tmp_path: Path) -> None:
