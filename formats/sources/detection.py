@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -21,7 +22,8 @@ from ..files import read_regular
 from ..remote.store import Store
 from .image_files import has_image_suffix
 from .json_stream import unpacked
-from .source import NAMES_FILE, Source, SourceFolder, split_at_folder
+from .layouts import LABELME, VOC, YOLO, readable_layout
+from .source import NAMES_FILES, Source, SourceFolder, split_at_folder
 
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")  # reading names the remedy
 _LISTS = (".csv", ".json", ".jsonl")
@@ -39,6 +41,9 @@ ANNOTATIONS, IMAGE_SETS = "Annotations", "ImageSets"
 """Folders of Pascal VOC."""
 YAML_NAMES = ("data.yaml", "dataset.yaml", "data.yml")
 """Names of the file of YOLO that names classes and splits."""
+DATA_FILES = (*YAML_NAMES, "obj.data")
+"""The same, and darknet's."""
+_OF_COCO = re.compile(rb'"(images|annotations|categories|licenses)"\s*:\s*\[')
 
 
 def _text(source: Source) -> str:
@@ -136,25 +141,22 @@ def is_webdataset(source: Source) -> bool:
 
 def is_voc(source: Source) -> bool:
     """Whether a source is a folder of VOC, or a list of images in its ImageSets."""
-    if has_list_suffix(source.path):
-        return False
-    root = voc_root(source)
-    return root is not None and bool(voc_stems(root))
+    return not has_list_suffix(source.path) and voc_folders(source) is not None
 
 
-def voc_root(source: Source) -> SourceFolder | None:
-    """The folder that holds Annotations: the source, or the one that its list belongs to."""
+def voc_folders(source: Source) -> tuple[SourceFolder, str, str] | None:
+    """A folder, and the names in it of the folders of the annotations and of the images, or empty."""
     root = source.folder
     parts = split_at_folder(source.path, IMAGE_SETS)
     if parts and not root.exists():
         root = source.open(parts[0])
-    return root if root.child(ANNOTATIONS).exists() else None
-
-
-def voc_stems(root: SourceFolder) -> list[str]:
-    """Names of the annotations in a folder of VOC, without their suffix."""
-    names = root.child(ANNOTATIONS).names(".xml")
-    return sorted(name.removesuffix(".xml") for name in names if "/" not in name)
+    layout = readable_layout(source, VOC)
+    if root.child(ANNOTATIONS).names(".xml") if root.child(ANNOTATIONS).exists() else ():
+        beside = [name for name in ("JPEGImages", "images") if root.child(name).exists()]
+        if not beside and layout and layout.annotations == ANNOTATIONS:
+            beside = [layout.images]
+        return root, ANNOTATIONS, beside[0] if beside else "JPEGImages"
+    return layout and (root, layout.annotations, layout.images)
 
 
 def is_open_images(source: Source) -> bool:
@@ -174,9 +176,18 @@ def is_open_images(source: Source) -> bool:
 
 def is_coco(source: Source) -> bool:
     """Whether a source is a ``.json`` file or a ``.json.gz``, on a disk or at a URL, that holds an object."""
+    return _start_of_json(source)[:1] == b"{"
+
+
+def holds_coco(source: Source) -> bool:
+    """Whether the object in a ``.json`` or a ``.json.gz`` has the lists of COCO at its start."""
+    return is_coco(source) and _OF_COCO.search(_start_of_json(source)) is not None
+
+
+def _start_of_json(source: Source) -> bytes:
     path = os.fspath(source.path)
     if not path.lower().endswith((".json", ".json.gz")):
-        return False
+        return b""
     head = b""
     if is_url(path):
         folder, _, name = path.rpartition("/")
@@ -184,7 +195,7 @@ def is_coco(source: Source) -> bool:
     else:
         with suppress(OSError):
             head = read_regular(path, _HEAD_BYTES)
-    return unpacked(head).removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{"
+    return unpacked(head).removeprefix(_BYTE_ORDER_MARK).lstrip()
 
 
 def is_list(source: Source) -> bool:
@@ -209,24 +220,35 @@ def is_yolo(source: Source) -> bool:
 
 
 def is_data_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a ``data.yaml`` of YOLO, by its suffix; the file may have any name."""
-    return os.fspath(path).lower().endswith((".yaml", ".yml"))
+    """Whether a path is a ``data.yaml`` of YOLO or darknet's ``obj.data``, by its suffix; not by its name."""
+    return os.fspath(path).lower().endswith((".yaml", ".yml", ".data"))
 
 
 def yolo_folders(source: Source) -> tuple[SourceFolder, SourceFolder] | None:
     """The folders of the images and of the labels; None where the source has none."""
     images, labels = source.folder.child("images"), source.folder.child("labels")
-    if not (images.exists() and labels.exists()):
-        parts = split_at_folder(source.path, "images")
-        if parts is None:
-            return None
+    if not (images.exists() and labels.exists()) and (parts := split_at_folder(source.path, "images")):
         images, labels = source.folder, source.open("/".join([parts[0], "labels", parts[1]]).rstrip("/"))
-    return (images, labels) if images.exists() and labels.exists() else None
+    if images.exists() and labels.exists():
+        return images, labels
+    layout = readable_layout(source, YOLO)
+    return layout and (_inner(source, layout.images, images=True), _inner(source, layout.annotations))
+
+
+def _inner(source: Source, name: str, *, images: bool = False) -> SourceFolder:
+    if images and source.options.images is not None:
+        return source.open(source.options.images)
+    return source.folder.child(name) if name else source.folder
 
 
 def label_files(labels: SourceFolder) -> list[str]:
     """Names of the files with labels in a folder of YOLO's labels."""
-    return [name for name in labels.names(".txt") if name.rpartition("/")[2] != NAMES_FILE]
+    return [name for name in labels.names(".txt") if name.rpartition("/")[2] not in NAMES_FILES]
+
+
+def is_labelme(source: Source) -> bool:
+    """Whether a source is a folder of images with the JSON of labelme."""
+    return readable_layout(source, LABELME) is not None
 
 
 def is_pairs(source: Source) -> bool:

@@ -483,6 +483,9 @@ def find_files(
     skipped: list[Skip] = []
     for number, path in enumerate(paths):
         looked = look(path)
+        if isinstance(looked, Skip) and "\\" in path:  # of Windows, where no file has it in its name
+            there = look(path.replace("\\", "/"))
+            looked = looked if isinstance(there, Skip) else there
         if isinstance(looked, Skip):
             skipped.append(looked)
         else:

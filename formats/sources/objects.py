@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import posixpath
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from ..dataset.annotations import OBJECT_COLUMNS, AnnotationInfo
 from ..dataset.columns import ListColumn
 from .image_files import find_files
 from .listing import ListedObjects, Listing, Skip
+from .source import Source, SourceFolder
 
 _LOG = EventLog("conversion")
 MOST_KEYPOINTS = 500
@@ -76,6 +78,11 @@ def turned_box(left: float, top: float, right: float, bottom: float, degrees: fl
     return checked_box(x - across, y - down, x + across, y + down)
 
 
+def area_of(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Area of a polygon, by the shoelace formula."""
+    return abs(sum(x * (ys[i - 1] - ys[(i + 1) % len(ys)]) for i, x in enumerate(xs))) / 2
+
+
 class ObjectTable:
     """Objects in the order in which they were added; they take no more memory than in an index."""
 
@@ -113,8 +120,10 @@ class ObjectTable:
         polygons: Sequence[Sequence[float]] = (),
         runs: npt.NDArray[np.uint32] | None = None,
         extra: Mapping[str, int] | None = None,
+        turned: bool = False,
     ) -> None:
         """Add an object; without an area it gets minus that of its box, see ``fit_objects``."""
+        self.turned += turned
         self.image.append(image)
         self.box.extend(box)
         self.label.append(label)
@@ -217,6 +226,15 @@ def _view(values: array[Any]) -> npt.NDArray[Any]:
     return np.frombuffer(values, values.typecode) if values else np.zeros(0, values.typecode)
 
 
+class Document(NamedTuple):
+    """A file with the annotations of one image."""
+
+    named: str  # The name that it gives to its image
+    size: tuple[int, int]  # Height and width that it states, or 0
+    # For each object, the class and the arguments of ObjectTable.add; BadObjectError for one to leave out
+    objects: Sequence[Callable[[], tuple[str, dict[str, Any]]]]
+
+
 @dataclass
 class AnnotatedImages:
     """The images and objects that a source names one after the other, collected for its listing."""
@@ -261,6 +279,22 @@ class AnnotatedImages:
         number = self.label_of.setdefault(label, len(self.label_of))
         self.table.add(image, corners, number, id, **columns)
 
+    def add_document(self, path: str, key: str, document: Document) -> None:
+        """Add an image and the objects of its file of annotations, ``key``."""
+        if path in self.number_of:
+            self.skip(path, "listed twice", "")
+            return
+        self.sizes[self.image(path)] = document.size
+        for index, read_object in enumerate(document.objects):
+            where = f"object {index} of {key}"
+            try:
+                label, arguments = read_object()
+            except BadObjectError as error:
+                reason, detail = error.args
+                self.skip(path, reason, f"{where}: {detail}")
+            else:
+                self.add(path, label=label, id=index, where=where, **arguments)
+
     def listing(self, root: str, *, follow_links: bool, hint: str | None = None) -> Listing:
         """The listing of the images that exist in the folder or URL ``root``; classes are sorted."""
         # ``hint`` is for a source without images.
@@ -284,6 +318,49 @@ class AnnotatedImages:
             skipped=tuple(sorted([*self.skipped, *missing])),
             objects=self.table.listed(rows, sizes, self.name, relative=self.relative),
         )
+
+
+def list_documents(
+    source: Source,
+    folders: tuple[SourceFolder, str, str],
+    suffix: str,
+    read: Callable[[bytes], Document | None],
+    *,
+    stems: Iterable[str] | None = None,
+) -> Listing:
+    """List images that have a file of annotations each, of these ``stems`` or all; classes are sorted."""
+    # ``folders`` are a folder, and the names in it of the folders of the annotations and of the images.
+    # ``read`` returns None for another file.
+    root, at, beside = folders
+    where = root.child(at) if at else root
+    if source.options.images is not None:
+        root, beside = source.open(source.options.images), ""
+    images = AnnotatedImages(at or f"{suffix} files", "object {} of its annotation")
+    names = where.names(suffix) if stems is None else [f"{stem}{suffix}" for stem in stems]
+    for name, content in zip(names, where.read(names), strict=True):
+        key = posixpath.join(at, name)
+        try:
+            if not isinstance(content, bytes):
+                raise content
+            document = read(content)
+        except OSError as error:
+            images.skip(key, "annotation that cannot be read", error.strerror or str(error))
+        except (ValueError, RecursionError) as error:
+            images.skip(key, "broken annotation", str(error))
+        else:
+            if document is None:
+                images.skip(key, "not an image", f"{suffix} of another format")
+                continue
+            path = root.image_of(beside, name.removesuffix(suffix), document.named)
+            images.add_document(path, key, document)
+    hint = f"{len(images.skipped):,} annotations cannot be read." if images.skipped else None
+    listing = images.listing(root.root, follow_links=root.follow_links, hint=hint)
+    if stems is not None:
+        return listing
+    found = (root.child(beside) if beside else root).images()[0].names()
+    keys = (posixpath.join(beside, key) for key in found)
+    others = [Skip(key, "image without an annotation") for key in keys if key not in images.number_of]
+    return replace(listing, skipped=tuple(sorted([*listing.skipped, *others])))
 
 
 _OTHER = {"left": "right", "right": "left", "l": "r", "r": "l"}

@@ -16,8 +16,8 @@ from stoker.errors import ConfigError
 from ..options import check_options, option, whole
 
 SourceFormatName = Literal[
-    "folder", "list", "coco", "voc", "yolo", "open_images", "pairs", "webdataset", "table", "recordio", "mds",
-    "dataset", "shards",
+    "folder", "list", "coco", "voc", "yolo", "labelme", "open_images", "pairs", "webdataset", "table",
+    "recordio", "mds", "dataset", "shards",
 ]  # fmt: skip
 """One name for each row of :data:`stoker.formats.sources.registry.SOURCE_FORMATS`."""
 
@@ -26,7 +26,8 @@ SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
     "list": "a .csv, .json, .jsonl or .txt list of path and label",
     "coco": "a JSON object of COCO",
     "voc": "a folder of Pascal VOC, or a list in its ImageSets",
-    "yolo": "a folder of YOLO, or its data.yaml for all splits",
+    "yolo": "a folder of YOLO, or its data.yaml or obj.data for all splits",
+    "labelme": "a folder of images and labelme's .json files",
     "open_images": "a CSV of boxes of Open Images",
     "webdataset": "tar archives of WebDataset, as a folder, a pattern or 'train-{000..099}.tar'",
     "table": "Parquet files, as a pattern or a folder, or a folder that save_to_disk made",
@@ -85,9 +86,9 @@ class SourceOptions(NamedArguments):
     )
     images: str | os.PathLike[str] | None = option(
         None,
-        "Folder or URL of the images that a list or a file of annotations names; by default its own folder.",
+        "Folder or URL of the images that a list or files of annotations name; by default beside them.",
         _READING,
-        sources=("list", "coco", "open_images"),
+        sources=("list", "coco", "open_images", "voc", "yolo", "labelme"),
     )
     crowds_as_objects: bool = option(
         False,
@@ -111,7 +112,7 @@ class SourceOptions(NamedArguments):
         "Turn objects and masks by the EXIF orientation of their image: they were made on its pixels as "
         "stored, as by Label Studio and by programs that read images without EXIF.",
         _READING,
-        sources=("coco", "voc", "yolo", "open_images", "pairs"),
+        sources=("coco", "voc", "yolo", "labelme", "open_images", "pairs"),
     )
     path_column: str | None = option(
         None, "Column of a list with the paths; by default path.", _MEMBERS, sources=("list",)

@@ -70,6 +70,7 @@ SOURCE_FORMATS = (
     SourceFormat("shards", detection.is_shards, ".in_place.shards.list_shards", has_captions=True),
     SourceFormat("list", detection.is_list, "file_list.list_named_images", has_captions=True),
     SourceFormat("yolo", detection.is_yolo, "yolo.list_yolo"),
+    SourceFormat("labelme", detection.is_labelme, "labelme.list_labelme"),
     SourceFormat("pairs", detection.is_pairs, "masks.list_pairs"),
     SourceFormat("folder", lambda _: True, "class_folder.list_folder"),
 )

@@ -10,9 +10,6 @@ the first levels.
 from __future__ import annotations
 
 import os
-import re
-from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,14 +20,23 @@ from ..containers.shard_names import is_pattern
 from ..dataset.manifest import datasets_in
 from ..splits import Door, call, group_by_split, join
 from . import detection
-from .image_files import has_image_suffix
+from .layouts import (
+    FORMATS,
+    MASKS,
+    METADATA,
+    SAMPLED,
+    TABLE,
+    TEXTS,
+    Tree,
+    find_layout,
+    inside,
+    kind_of_file,
+    readable_layout,
+)
 from .source import Source
 
 _MOST_FOLDERS = 50  # of a root; a folder of classes may have thousands
 _MOST = 1_000  # files in a folder that are looked at
-_SAMPLED = 8  # folders in a folder that are looked at
-_IMAGES = 64  # images of a folder that may have annotations
-_HEAD = 4096  # bytes of a file of annotations
 _DEEPEST = 8
 _NAMED = 4  # commands in a hint
 _MASKS = {
@@ -43,21 +49,19 @@ _LAYERS = {
     "png", "jpegimages", "data", "dataset", "raw", "all", "files", "rgb",
 }  # fmt: skip
 """Names of a folder that say that images are in it, and not of which class."""
-_TABLE, _TEXTS, _UNKNOWN = "a table of boxes", "texts", "an unknown format"
-_MASK_ENDS = ("_mask", "-mask", "_masks", "_seg", "_gt", "_segmentation", "_label")
-_ANNOTATIONS = (".xml", ".txt", ".json", ".XML", ".TXT", ".JSON")
 _COCO = "Export them as COCO{}: stoker convert FILE.json TARGET --images {}"
 _CURES = {
-    "Pascal VOC": "Put the images into {0}/JPEGImages and the .xml files into {0}/Annotations: "
-    "stoker convert {0} TARGET",
-    "YOLO": "Put the images into {0}/images and the .txt files into {0}/labels: stoker convert {0} TARGET",
-    "masks": "Put the masks into a folder, each under the name of its image: "
-    "stoker convert {0} TARGET --masks MASKS",
-    _TEXTS: "Write a list of path, label and text: stoker convert LIST.jsonl TARGET --images {0}",
+    MASKS: "Put the masks into a folder, each under the name of its image: stoker convert {0} TARGET "
+    "--masks MASKS",
+    TEXTS: "Write a list of path, label and text: stoker convert LIST.jsonl TARGET --images {0}",
+    METADATA: "Take it as a dataset of Hugging Face: stoker.convert(datasets.load_dataset('imagefolder', "
+    "data_dir={0!r}, split='train'), TARGET)",
     "CVAT": _COCO.format(" (COCO 1.0 in CVAT)", "{0}"),
     "Label Studio": _COCO.format(" (COCO in Label Studio)", "{0}"),
     "CreateML": _COCO.format(" (COCO in Roboflow)", "{0}"),
     "VGG Image Annotator": _COCO.format(" (in VIA: Export Annotations, COCO format)", "{0}"),
+    "Supervisely": _COCO.format(" (Supervisely's app Export to COCO)", "{0}"),
+    "Datumaro": _COCO.format(" (datum convert -f coco)", "{0}"),
 }
 
 
@@ -68,34 +72,79 @@ def check_is_one_dataset(source: Source, detected: str, door: Door = "convert") 
         return
     root = Path(path)
     insist = f"if its folders are classes: {_with_depth(door, path)}"
-
-    def refuse_root(*kinds: tuple[str, list[str]]) -> None:
-        for name, commands in kinds:
-            message = f"the folder is the root of {name}, not a folder of classes"
-            _refuse(root, message, commands, insist)
-
-    if not is_url(path):
-        if not root.is_dir():
-            return
-        if detected == "yolo":
-            message = "the folder holds several splits of YOLO, which would become one dataset"
-            _refuse(root, message, _yolo_splits(root), "to make one dataset of them: source_format='yolo'")
-        folders = _folders(root)
-        _check_datasets(root, len(folders), door)
-        if detected == "folder" and len(folders) <= _MOST_FOLDERS:
-            refuse_root(("Pascal VOC's datasets", _voc(folders)), ("YOLO's splits", _yolo(root, folders)))
+    if detected in ("coco", "list"):
+        _check_file(source)
+    if not is_url(path) and not root.is_dir():
+        return
+    if detected in FORMATS.values():
+        _check_splits_of_annotated(source, detected)
+    folders = [] if is_url(path) else _folders(root)
+    _check_datasets(root, len(folders), door)
     if detected != "folder":
         return
-    tree = _Tree(source)
+    tree = Tree(source)
+    is_root = not is_url(path) and len(folders) <= _MOST_FOLDERS
+    if is_root:
+        _refuse(root, "Pascal VOC's datasets", _voc(folders), insist)
+        _refuse(root, "YOLO's splits", _yolo(root, folders), insist)
     _check_annotations(tree, door, insist)
-    if not is_url(path) and len(folders) <= _MOST_FOLDERS:
-        refuse_root(("COCO's datasets", _coco(root, folders)), ("images and masks", _masks(root)))
+    if is_root:
+        _refuse(root, "COCO's datasets", _coco(root, folders), insist)
+        _refuse(root, "images and masks", _masks(root), insist)
     _check_levels(tree, door, insist)
+
+
+def _check_file(source: Source) -> None:
+    """Refuse a file with the annotations of another tool, or with boxes, which is no list of labels."""
+    options, kind = source.options, kind_of_file(source)
+    if kind is None or options.path_column is not None or options.label_column is not None:
+        return
+    hint = f"Name the folder of these files: stoker convert {source.folder_of_file} TARGET."
+    reading = "one file of several" if kind in FORMATS else "which is not read"
+    if kind not in FORMATS:
+        cure = _CURES.get(kind, _COCO.format("", "{0}")).format(options.images or source.folder_of_file)
+        hint = f"{cure}; if it is a list of path and label: source_format='list'."
+    raise SourceError(f"the file holds {_named(kind)}, {reading}", path=source.path, hint=hint)
+
+
+def _check_splits_of_annotated(source: Source, detected: str) -> None:
+    """Refuse splits of images with annotations that are read, as they would become one dataset."""
+    kind = next(kind for kind, name in FORMATS.items() if name == detected)
+    layout = readable_layout(source, kind)
+    if layout is None and is_url(source.path):
+        return
+    images, annotations = (layout.images, layout.annotations) if layout else ("images", "labels")
+    if detected == "voc" and (folders := detection.voc_folders(source)):
+        _, annotations, images = folders
+    tree, commands, path = Tree(source), list[str](), images
+    while not (groups := group_by_split(tree.folders(path))) and not tree.images(path):
+        if len(tree.folders(path)) != 1:
+            return
+        path = inside(path, tree.folders(path)[0])
+    names = [name for of_split in groups.values() for name in of_split]
+    for name in names:
+        folder, more = inside(path, name), ""
+        if annotations not in (images, "labels"):
+            more = f" --images {tree.named(folder)}"
+            folder = inside(annotations, folder.removeprefix(images).lstrip("/"))
+        if detected != "yolo" and name != names[0]:
+            more += f" --classes TARGET/{names[0]}"
+        commands.append(call("convert", tree.named(folder), name, more))
+    if not is_url(source.path):
+        files = (file for file, folders in _data_files(Path(source.path)) if len(set(folders)) > 1)
+        commands = [*(call("convert", str(file)) for file in files), *commands]
+    if commands:
+        raise SourceError(
+            f"the folder holds several splits of {kind}, which would become one dataset",
+            path=source.path,
+            hint=f"Take each by itself: {'; '.join(commands)}; to make one dataset of them: "
+            f"source_format={detected!r}.",
+        )
 
 
 def check_splits(path: str | os.PathLike[str], door: Door) -> None:
     """Refuse a folder of splits whose files are no images, such as datasets and shards."""
-    tree = _Tree(Source(path))
+    tree = Tree(Source(path))
     _check_split_folders(tree, "", door, "each is a dataset of its own")
 
 
@@ -112,67 +161,16 @@ def _with_depth(door: Door, path: str) -> str:
     return "--class-depth 1" if door == "index" else "class_depth=1"
 
 
-def _refuse(root: Path, message: str, commands: list[str], otherwise: str) -> None:
+def _refuse(root: Path, kind: str, commands: list[str], insist: str) -> None:
     if commands:
-        hint = f"Convert {'; or '.join(commands[:_NAMED])}; {otherwise}."
-        raise SourceError(message, path=root, hint=hint)
+        raise SourceError(
+            f"the folder is the root of {kind}, not a folder of classes",
+            path=root,
+            hint=f"Convert {'; or '.join(commands[:_NAMED])}; {insist}.",
+        )
 
 
-class _Tree:
-    """The names in the folders of a source, on a disk or at a URL, without hidden ones."""
-
-    def __init__(self, source: Source) -> None:
-        self.source, self.root = source, os.fspath(source.path).rstrip("/")
-        self._known: dict[str, tuple[list[str], list[str]]] = {}
-        if is_url(self.root):
-            found = defaultdict[str, tuple[set[str], set[str]]](lambda: (set(), set()))
-            for name in source.folder.names(""):
-                *parents, file = name.split("/")
-                found["/".join(parents)][1].add(file)
-                for level, folder in enumerate(parents):
-                    found["/".join(parents[:level])][0].add(folder)
-            self._known = {path: (sorted(one), sorted(files)) for path, (one, files) in found.items()}
-
-    def at(self, path: str) -> tuple[list[str], list[str]]:
-        """The folders and the files in a folder, at most :data:`_MOST` of them on a disk."""
-        if path not in self._known and not is_url(self.root):
-            folders, files = list[str](), list[str]()
-            self._known[path] = folders, files
-            with suppress(OSError), os.scandir(Path(self.root, path)) as entries:
-                for _, entry in zip(range(_MOST), entries, strict=False):
-                    if not entry.name.startswith((".", "__MACOSX")):
-                        (folders if entry.is_dir() else files).append(entry.name)
-            folders.sort()
-            files.sort()
-        return self._known.get(path, ([], []))
-
-    def folders(self, path: str) -> list[str]:
-        return self.at(path)[0]
-
-    def images(self, path: str) -> list[str]:
-        return [one for one in self.at(path)[1] if has_image_suffix(one)]
-
-    def has(self, path: str, name: str) -> bool:
-        if name in self.at(path)[1]:
-            return True
-        is_whole = is_url(self.root) or sum(map(len, self.at(path))) < _MOST
-        return not is_whole and Path(self.root, path, name).is_file()
-
-    def walk(self, path: str = "", depth: int = 3) -> Iterator[str]:
-        """The folder and those in it, to a depth, :data:`_SAMPLED` of each."""
-        yield path
-        for name in self.folders(path)[:_SAMPLED] if depth else ():
-            yield from self.walk(_inside(path, name), depth - 1)
-
-    def named(self, path: str) -> str:
-        return f"{self.root}/{path}" if path else self.root
-
-
-def _inside(path: str, name: str) -> str:
-    return f"{path}/{name}" if path else name
-
-
-def _check_levels(tree: _Tree, door: Door, insist: str) -> None:
+def _check_levels(tree: Tree, door: Door, insist: str) -> None:
     """Refuse splits, classes in one folder, and images in a folder ``images`` of each class."""
     path = ""
     while path.count("/") < _DEEPEST:
@@ -180,8 +178,8 @@ def _check_levels(tree: _Tree, door: Door, insist: str) -> None:
         folders = tree.folders(path)
         if len(folders) != 1 or tree.images(path):
             break
-        path = _inside(path, folders[0])
-    sampled = [_inside(path, name) for name in tree.folders(path)[:_SAMPLED]]
+        path = inside(path, folders[0])
+    sampled = [inside(path, name) for name in tree.folders(path)[:SAMPLED]]
     inner = {one: tree.folders(one) for one in sampled}
     with_splits = [one for one in sampled if group_by_split(inner[one])]
     if with_splits and 2 * len(with_splits) >= len(sampled):
@@ -205,14 +203,14 @@ def _check_levels(tree: _Tree, door: Door, insist: str) -> None:
         _check_wrapper(tree, path, door, insist)
 
 
-def _check_split_folders(tree: _Tree, path: str, door: Door, insist: str) -> None:
+def _check_split_folders(tree: Tree, path: str, door: Door, insist: str) -> None:
     groups = group_by_split(tree.folders(path))
     if not groups:
         return
     names = [name for of_split in groups.values() for name in of_split]
     calls = []
     for name in names:
-        folder = _inside(path, name)
+        folder = inside(path, name)
         while (inner := tree.folders(folder)) and len(inner) == 1 and tree.folders(f"{folder}/{inner[0]}"):
             folder = f"{folder}/{inner[0]}"  # such as test_set/test_set of archives
         more = "" if name == names[0] or not inner else f" --classes TARGET/{names[0]}"
@@ -225,7 +223,7 @@ def _check_split_folders(tree: _Tree, path: str, door: Door, insist: str) -> Non
     )
 
 
-def _check_wrapper(tree: _Tree, path: str, door: Door, insist: str) -> None:
+def _check_wrapper(tree: Tree, path: str, door: Door, insist: str) -> None:
     """Refuse a folder whose images all lie in one folder, which is no class."""
     folders, name = tree.folders(path), path.rpartition("/")[2]
     if not any(tree.images(one) for one in tree.walk(path)):
@@ -252,123 +250,25 @@ def _check_wrapper(tree: _Tree, path: str, door: Door, insist: str) -> None:
     )
 
 
-def _check_annotations(tree: _Tree, door: Door, insist: str) -> None:
+def _named(kind: str) -> str:
+    return kind if kind in (MASKS, METADATA, TABLE, TEXTS) else f"annotations of {kind}"
+
+
+def _check_annotations(tree: Tree, door: Door, insist: str) -> None:
     """Refuse images with annotations beside them, which a folder of classes would leave out."""
+    if not (layout := find_layout(tree.source)):
+        return
     if not tree.folders(""):
         flags = {"convert": "unlabelled=True", "index": "--unlabelled"}
         insist = f"without them: {flags.get(door) or _with_depth(door, tree.root)}"
-    for path in tree.walk():
-        if found := _beside(tree, path) or _apart(tree, path) or _of_tools(tree, path):
-            kind, file = found
-            at = tree.named(path)
-            what = kind if kind in ("masks", _TABLE, _TEXTS) else f"annotations of {kind}"
-            cure = _CURES.get(kind, _COCO.format("", "{0}")).format(at)
-            raise SourceError(
-                f"the folder holds {what}, such as {file}, which a folder of classes leaves out",
-                path=tree.root,
-                hint=f"{cure}; {insist}.",
-            )
-
-
-def _beside(tree: _Tree, path: str) -> tuple[str, str] | None:
-    """Kind and example of annotations under the names of the images of a folder."""
-    images = tree.images(path)
-    stems = [os.path.splitext(one)[0] for one in images]  # noqa: PTH122 - a name
-    if not stems:
-        return None
-    for end in _MASK_ENDS:
-        if 2 * len(paired := {stem + end for stem in stems} & set(stems)) >= len(stems) - len(paired):
-            return "masks", _inside(path, images[stems.index(min(paired))])
-    step = max(1, len(stems) // _IMAGES)
-    sampled = stems[::step]
-    for suffix in _ANNOTATIONS:
-        names = [f"{stem}{suffix}" for stem in sampled if tree.has(path, f"{stem}{suffix}")]
-        if not names:
-            continue
-        found = _kind_of_some(tree, [_inside(path, name) for name in names[:_SAMPLED]])
-        if 2 * len(names) >= len(sampled) or found[0] not in (
-            _TEXTS,
-            _UNKNOWN,
-        ):  # some images have no objects
-            return found
-    return None
-
-
-def _apart(tree: _Tree, path: str) -> tuple[str, str] | None:
-    """Kind and example of annotations in a folder beside the folder of their images."""
-    inner = [[one, *tree.folders(_inside(path, one))[:_SAMPLED]] for one in tree.folders(path)[:_SAMPLED]]
-    places = [(top, sub) for top, *subs in inner for sub in ["", *subs]]
-    holders = [(top, sub) for top, sub in places if tree.images(_inside(_inside(path, top), sub).rstrip("/"))]
-    for top, sub in places:
-        folder = _inside(_inside(path, top), sub).rstrip("/")
-        files = [one for one in tree.at(folder)[1] if one.endswith(_ANNOTATIONS)]
-        if not files or tree.images(folder):
-            continue
-        sampled = files[:: max(1, len(files) // _IMAGES)]
-        for other, sub_of in holders:
-            if other == top or sub_of != sub:
-                continue
-            there = _inside(_inside(path, other), sub).rstrip("/")
-            suffix = os.path.splitext(tree.images(there)[0])[1]  # noqa: PTH122 - a name
-            stems = [os.path.splitext(one)[0] for one in sampled]  # noqa: PTH122
-            matching = sum(tree.has(there, stem) or tree.has(there, stem + suffix) for stem in stems)
-            if matching and 2 * matching >= len(sampled):
-                return _kind_of_some(tree, [f"{folder}/{name}" for name in sampled[:_SAMPLED]])
-    return None
-
-
-def _kind_of_some(tree: _Tree, files: list[str]) -> tuple[str, str]:
-    """The format that one of some files shows, and that file; empty ones are of images without objects."""
-    for file in files:
-        if kind := _kind(file, tree.source.folder.head(file, _HEAD)):
-            return kind, file
-    return _TEXTS if files[0].lower().endswith(".txt") else _UNKNOWN, files[0]
-
-
-def _of_tools(tree: _Tree, path: str) -> tuple[str, str] | None:
-    """Kind and name of a file of annotations of a whole folder, by its start."""
-    files = tree.at(path)[1]
-    if not any(tree.images(one) for one in tree.walk(path, 2)):
-        return None
-    files = [one for one in files if one.lower().endswith((".xml", ".json", ".csv"))]
-    for file in files[:_SAMPLED]:
-        inside = _inside(path, file)
-        if kind := _kind(inside, tree.source.folder.head(inside, _HEAD)):
-            return kind, inside
-    return None
-
-
-def _kind(file: str, head: bytes) -> str | None:
-    """The format of a file of annotations, by its suffix and its start; None for another file."""
-    text = head.decode("utf-8-sig", "replace").lstrip()
-    if file.lower().endswith(".xml"):
-        return "CVAT" if "<annotations" in text else "Pascal VOC" if "<annotation" in text else None
-    if file.lower().endswith(".csv"):
-        names = {name.strip(' "').replace("_", "").lower() for name in text.partition("\n")[0].split(",")}
-        return _TABLE if {"xmin", "ymin"} <= names or "bbox" in names else None
-    if file.lower().endswith(".json"):
-        return next((kind for kind, keys in _KEYS.items() if all(f'"{key}"' in text for key in keys)), None)
-    return _kind_of_line(text.partition("\n")[0].split())
-
-
-def _kind_of_line(words: list[str]) -> str | None:
-    """The format of a text of objects, by the words of its first line."""
-    is_number = [re.fullmatch(r"-?\d*\.?\d+([eE][-+]?\d+)?", word) is not None for word in words]
-    if len(words) >= 5 and all(is_number):
-        return "YOLO"
-    if len(words) >= 9 and all(is_number[:8]):
-        return "DOTA"
-    return "KITTI" if len(words) >= 15 and all(is_number[1:]) else None
-
-
-_KEYS = {
-    "VGG Image Annotator": ("filename", "regions"),
-    "labelme": ("shapes", "imagePath"),
-    "Label Studio": ("annotations", "data"),
-    "CreateML": ("annotations", "coordinates"),
-    "Supervisely": ("objects", "size"),
-}
-"""Keys at the start of the JSON of a tool."""
+    at = tree.named(layout.at)
+    cure = _CURES.get(layout.kind, _COCO.format("", "{0}")).format(at)
+    if layout.kind in FORMATS:
+        _check_split_folders(tree, "", "convert", insist)
+        cure = f"Take it by itself: stoker convert {at} TARGET"
+    what = f"{_named(layout.kind)}, such as {layout.file}"
+    message = f"the folder holds {what}, which a folder of classes leaves out"
+    raise SourceError(message, path=tree.root, hint=f"{cure}; {insist}.")
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -388,19 +288,10 @@ def _data_files(root: Path) -> list[tuple[Path, list[tuple[str, ...]]]]:
     from .yolo import read_data_file
 
     found = []
-    for file in (root / name for name in detection.YAML_NAMES if (root / name).is_file()):
+    for file in (root / name for name in detection.DATA_FILES if (root / name).is_file()):
         with suppress(SourceError):  # a file of names alone
             found.append((file, list(read_data_file(file).splits.values())))
     return found
-
-
-def _yolo_splits(root: Path) -> list[str]:
-    groups = group_by_split(one.name for one in _folders(root / "images"))
-    commands = [f"stoker convert {root}/images/{one} TARGET" for names in groups.values() for one in names]
-    for file, folders in _data_files(root):
-        if len(set(folders)) > 1:
-            commands = [f"stoker convert {file} TARGET", *commands]
-    return commands
 
 
 def _voc(folders: list[Path]) -> list[str]:
@@ -414,7 +305,7 @@ def _voc(folders: list[Path]) -> list[str]:
 
 def _coco(root: Path, folders: list[Path]) -> list[str]:
     files = [
-        file for folder in [root, *folders] for file in _entries(folder) if detection.is_coco(Source(file))
+        file for folder in [root, *folders] for file in _entries(folder) if detection.holds_coco(Source(file))
     ]
     files.sort(key=lambda file: (not file.name.startswith(("instances", "_annotations")), file))
     commands = []

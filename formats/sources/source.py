@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from stoker.errors import SourceError
 from stoker.processes import cached_property
@@ -18,12 +20,22 @@ from ..files import leaves_folder, open_regular, read_at
 from ..remote.store import Store, StoredFile
 from ..threads import thread_map
 from ..token_columns import CAPTION
-from .image_files import FileEntry, find_images, find_remote_images, unreadable, walk_folder
+from .image_files import (
+    IMAGE_SUFFIXES,
+    FileEntry,
+    find_images,
+    find_remote_images,
+    unreadable,
+    walk_folder,
+)
 from .listing import ListedFiles, Skip
 from .options import SourceOptions
 
 NAMES_FILE = "classes.txt"
 """The file with the names of classes beside images or masks, one on each line."""
+NAMES_FILES = (NAMES_FILE, "obj.names", "_darknet.labels")
+"""The same of YOLO, by LabelImg, darknet and Roboflow."""
+_SUFFIXES = (*IMAGE_SUFFIXES, *map(str.upper, IMAGE_SUFFIXES))
 _LONGEST = 16 << 20  # bytes of a file of annotations, or of names
 _CONCURRENT = 32  # files that are read from a URL at the same time
 
@@ -40,6 +52,8 @@ class Source:
     caption_column: str | None = None  # Name of the column or part with the captions of an image
     dataset: Dataset | None = None  # The opened dataset, if the source is one; ``path`` is its address
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # What :func:`.layouts.find_layout` has found, once it has looked
+    layouts: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def parts(self) -> Mapping[str, str | None]:
@@ -100,6 +114,17 @@ class SourceFolder:
             return False  # its name is too long
         except ValueError:  # a zero byte
             return False
+
+    def image_of(self, images: str, stem: str, named: str) -> str:
+        """The path of an image in the folder ``images``, by the path of its annotation without suffix."""
+        # The stem decides, as in other readers: a copied or renamed annotation often keeps the old name.
+        named = named.replace("\\", "/")
+        inner, _, name = stem.rpartition("/")
+        stems = [f"{name}{suffix}" for suffix in (PurePosixPath(named).suffix, *_SUFFIXES) if suffix]
+        names = [one for one in (named, named.rpartition("/")[2]) if one and not leaves_folder(one)]
+        folders = dict.fromkeys([posixpath.join(images, inner), images])
+        paths = [posixpath.join(folder, one) for some in (stems, names) for folder in folders for one in some]
+        return next(filter(self.has, paths), paths[0])
 
     def images(self) -> tuple[ListedFiles, list[Skip]]:
         """Files in it, and in folders in it, that look like images, sorted; and the others, as skips."""

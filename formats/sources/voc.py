@@ -1,4 +1,4 @@
-"""Pascal VOC as a source: ``Annotations/*.xml`` beside ``JPEGImages``.
+"""Pascal VOC as a source: ``Annotations/*.xml`` beside ``JPEGImages``, or each .xml beside its image.
 
 Coordinates in VOC are indexes of pixels from 1, and boxes include both corners (VOC2012 development kit,
 section 3.2). In Stoker edges of pixels are integers, so 1 is subtracted from left and top, and right and
@@ -9,51 +9,32 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
-from pathlib import PurePosixPath
+from functools import partial
 from typing import Any
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from stoker.errors import SourceError
 
-from .detection import ANNOTATIONS, voc_root, voc_stems
-from .listing import Listing, Skip
-from .objects import AnnotatedImages, BadObjectError, Box, turned_box
-from .source import Source, SourceFolder
+from .detection import ANNOTATIONS, voc_folders
+from .listing import Listing
+from .objects import BadObjectError, Document, list_documents, turned_box
+from .source import Source
 
-_IMAGES = "JPEGImages"
-_OTHER_IMAGES = "images"  # of Label Studio
-_SUFFIXES = (".jpg", ".png", ".jpeg", ".JPG", ".PNG", ".JPEG")  # for an annotation that names none
-_SUFFIX = ".xml"
 _FLAGS = ("difficult", "truncated")
 
 
 def list_voc(source: Source) -> Listing:
     """List the images of a VOC folder, with their objects; classes in sorted order."""
-    root = voc_root(source)
-    if root is None:
+    folders = voc_folders(source)
+    if folders is None:
         raise SourceError(
             f"the source is not Pascal VOC: there is no folder {ANNOTATIONS}",
             path=source.path,
-            hint=f"Its files must be {ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg.",
+            hint=f"Its files must be {ANNOTATIONS}/*.xml and JPEGImages/*.jpg, or x.xml beside x.jpg.",
         )
-    images = AnnotatedImages(ANNOTATIONS, "object {} of its annotation")
-    names = [name for name in (_IMAGES, _OTHER_IMAGES) if root.child(name).exists()]
-    beside = names[0] if names else _IMAGES
-    folder = root.child(beside)
-    whole = source.folder.exists()
-    stems = voc_stems(root) if whole else _listed(source)
-    contents = root.child(ANNOTATIONS).read(f"{stem}{_SUFFIX}" for stem in stems)
-    for stem, content in zip(stems, contents, strict=True):
-        _read(images, folder, beside, stem, content)
-    hint = f"{len(images.skipped):,} annotations cannot be read." if images.skipped else None
-    listing = images.listing(root.root, follow_links=root.follow_links, hint=hint)
-    if not whole:
-        return listing
-    keys = (f"{beside}/{key}" for key in folder.images()[0].names())
-    others = [Skip(key, "image without an annotation") for key in keys if key not in images.number_of]
-    return replace(listing, skipped=tuple(sorted([*listing.skipped, *others])))
+    stems = None if source.folder.exists() else _listed(source)
+    return list_documents(source, folders, ".xml", _document, stems=stems)
 
 
 def _listed(source: Source) -> list[str]:
@@ -65,51 +46,14 @@ def _listed(source: Source) -> list[str]:
     return sorted({line.split()[0] for line in lines if line.strip()})
 
 
-def _read(
-    images: AnnotatedImages,
-    folder: SourceFolder,
-    beside: str,
-    stem: str,
-    content: bytes | OSError | ValueError,
-) -> None:
-    """Read the annotation of one image."""
-    key = f"{ANNOTATIONS}/{stem}{_SUFFIX}"
+def _document(content: bytes) -> Document:
     try:
-        if not isinstance(content, bytes):
-            raise content
         tree = _parse(content)
-    except OSError as error:
-        images.skip(key, "annotation that cannot be read", error.strerror or str(error))
-        return
-    except (ValueError, expat.ExpatError) as error:
-        images.skip(key, "broken annotation", str(error))
-        return
+    except expat.ExpatError as error:
+        raise ValueError(str(error)) from error
     name = (tree.findtext("filename") or "").strip()
-    # Annotations of copied or renamed images often keep the old name.
-    if not name or not folder.has(name):
-        suffixes = (PurePosixPath(name).suffix, *_SUFFIXES)
-        others = [f"{stem}{suffix}" for suffix in suffixes if suffix]
-        name = next(filter(folder.has, others), others[0])
-    path = f"{beside}/{name}"
-    if path in images.number_of:
-        images.skip(path, "listed twice", "")
-        return
-    images.sizes[images.image(path)] = _size(tree, "height"), _size(tree, "width")
-    for index, node in enumerate(tree.iterfind("object")):
-        where = f"object {index} of {key}"
-        try:
-            label, box = _object(node)
-            area = None
-            if rotation := _rotation(node):
-                area = (box[2] - box[0]) * (box[3] - box[1])
-                box = turned_box(*box, rotation)
-                images.table.turned += 1
-        except BadObjectError as error:
-            reason, detail = error.args
-            images.skip(path, reason, f"{where}: {detail}")
-        else:
-            flags = {flag: int((node.findtext(flag) or "").strip() == "1") for flag in _FLAGS}
-            images.add(path, box, label, index, where=where, extra=flags, area=area)
+    objects = [partial(_object, node) for node in tree.iterfind("object")]
+    return Document(name, (_size(tree, "height"), _size(tree, "width")), objects)
 
 
 def _rotation(node: Element) -> float:
@@ -121,12 +65,17 @@ def _rotation(node: Element) -> float:
     return float(text) % 360 if re.fullmatch(r"-?\d{1,4}(\.\d*)?", text) else 0.0
 
 
-def _object(node: Element) -> tuple[str, Box]:
+def _object(node: Element) -> tuple[str, dict[str, Any]]:
     name = (node.findtext("name") or "").strip()
     if not name:
         raise BadObjectError("object of an unknown category", "it has no name")
     left, top, right, bottom = (_number(node, f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax"))
-    return name, (left - 1, top - 1, right, bottom)
+    box = left - 1, top - 1, right, bottom
+    extra = {flag: int((node.findtext(flag) or "").strip() == "1") for flag in _FLAGS}
+    if not (rotation := _rotation(node)):
+        return name, {"box": box, "extra": extra}
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    return name, {"box": turned_box(*box, rotation), "extra": extra, "area": area, "turned": True}
 
 
 def _number(node: Element, path: str) -> float:

@@ -1,4 +1,4 @@
-"""YOLO's text files as a source: ``images/.../x.jpg`` with ``labels/.../x.txt``, or a ``data.yaml``.
+"""YOLO's text files as a source: ``images/.../x.jpg`` with ``labels/.../x.txt``, or x.txt beside x.jpg.
 
 A line is one object: its class and, as shares of the image's width and height,
 - the centre, width and height of its box;
@@ -8,7 +8,8 @@ The format is that of https://docs.ultralytics.com/datasets/. An image without a
 
 A ``data.yaml`` of Ultralytics or Roboflow names the images of the splits: ``train``, ``val`` and ``test`` are
 each a folder, a list of images as a .txt, or several of these. Paths start at ``path``, which starts at the
-folder of the file; Roboflow writes ``../train/images`` for ``train/images``.
+folder of the file; Roboflow writes ``../train/images`` for ``train/images``. An ``obj.data`` of darknet names
+lists of images; its paths start at the folder in which darknet runs, mostly the one above, ``data``.
 """
 
 from __future__ import annotations
@@ -33,8 +34,16 @@ from ..files import printable_name
 from .detection import YAML_NAMES, is_data_file, label_files, yolo_folders
 from .image_files import find_files
 from .listing import ListedFiles, Listing, Skip, no_images_error
-from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, check_shares, checked_box, swap_of
-from .source import NAMES_FILE, Source, SourceFolder, open_folder, split_at_folder
+from .objects import (
+    MOST_KEYPOINTS,
+    BadObjectError,
+    ObjectTable,
+    area_of,
+    check_shares,
+    checked_box,
+    swap_of,
+)
+from .source import NAMES_FILE, NAMES_FILES, Source, SourceFolder, open_folder, split_at_folder
 
 _LOG = EventLog("conversion")
 _IMAGES, _LABELS = "images", "labels"
@@ -54,15 +63,16 @@ def list_yolo(source: Source) -> Listing:
         raise SourceError(
             "the source is not YOLO: it has no folders of images and labels",
             path=source.path,
-            hint="Its files must be images/.../x.jpg and labels/.../x.txt.",
+            hint="Its files must be images/.../x.jpg and labels/.../x.txt, or x.txt beside x.jpg.",
         )
     images, labels = folders
     files, skipped = images.images()
     if not len(files):
         raise no_images_error("the folder holds no image", images.root, skipped)
-    names = read_names([source.folder, images, labels, images.parent, images.parent.parent])
+    above = [images.parent] if images is labels else [images.parent, images.parent.parent]
+    names = read_names([source.folder, images, labels, *above])
     label_names = list(map(_labels_of, files.names()))
-    there = label_files(labels)
+    there = [] if images is labels else label_files(labels)  # beside images there is other text, too
     return _annotated(names, files, skipped, labels, label_names, there=there, splits={"": len(files)})
 
 
@@ -120,7 +130,7 @@ def _list_splits(source: Source) -> Listing:
 def _resolve(data: DataFile, split: str, entry: str) -> Path:
     """The folder or list that an entry names, its absolute path."""
     for base in (data.base, data.path.parent):
-        for path in (base / entry, base / entry.removeprefix("../")):
+        for path in (base / name for one in _spellings(entry) for name in (one, one.removeprefix("../"))):
             if _is_there(path):
                 return path.resolve()
     raise SourceError(
@@ -134,8 +144,17 @@ def _listed(data: DataFile, path: Path) -> Iterator[Path]:
     """Absolute paths of the images that a list names."""
     lines = [line.strip() for line in open_folder(path.parent).lines(path.name) or () if line.strip()]
     bases = (path.parent, data.base)
-    base = next((one for one in bases if lines and _is_there(one / lines[0])), path.parent)
-    return (Path(os.path.normpath(base / line)) for line in lines)
+    found = (
+        (base, at) for base in bases for at, one in enumerate(_spellings(lines[0])) if _is_there(base / one)
+    )
+    base, spelling = next(found, (path.parent, 0)) if lines else (path.parent, 0)
+    return (Path(os.path.normpath(base / _spellings(line)[spelling])) for line in lines)
+
+
+def _spellings(path: str) -> tuple[str, ...]:
+    """A path as it is, as on Windows, and as darknet's, which starts above the folder ``data``."""
+    there = path.replace("\\", "/")
+    return path, there, there.removeprefix("./").removeprefix("data/")
 
 
 def _is_there(path: Path) -> bool:
@@ -161,6 +180,19 @@ class YoloNames:
     numbers: int = 0  # Numbers that a line has for the keypoints: 2K or 3K
     # (K,) the keypoint that each becomes in a mirrored image, ``flip_idx``; empty if there is none
     swap: tuple[int, ...] = ()
+    count: int = 0  # Number of classes that have no names in the file
+
+    def or_listed(self, folder: SourceFolder) -> YoloNames:
+        """The same with names from a file of names in a folder, where it has none."""
+        lists = (folder.lines(name) for name in NAMES_FILES if not self.classes)
+        lines: list[str] = next((one for one in lists if one is not None), [])
+        classes = tuple(line.strip() for line in lines if line.strip())
+        return replace(self, classes=classes, count=0) if classes else self
+
+    def or_numbered(self) -> YoloNames:
+        """The same with the names that Ultralytics gives where there are none (data/utils.py)."""
+        numbered = tuple(f"class_{number}" for number in range(self.count))
+        return replace(self, classes=self.classes or numbered, count=0)
 
 
 def _annotated(
@@ -267,7 +299,7 @@ class _Reader:
             check_shares(values, "; keypoints need kpt_shape in data.yaml")
             xs, ys = values[0::2], values[1::2]
             box = checked_box(min(xs), min(ys), max(xs), max(ys))
-            self.table.add(image, box, int(label), index, area=_area(xs, ys), polygons=[values])
+            self.table.add(image, box, int(label), index, area=area_of(xs, ys), polygons=[values])
         else:
             raise BadObjectError("line that is no object", f"{1 + len(values)} numbers")
 
@@ -290,21 +322,17 @@ def _numbers(line: str) -> tuple[float, ...]:
         raise BadObjectError("line that is no object", str(error)) from error
 
 
-def _area(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """Area of a polygon, by the shoelace formula."""
-    return abs(sum(x * (ys[i - 1] - ys[(i + 1) % len(ys)]) for i, x in enumerate(xs))) / 2
-
-
 def read_names(folders: Iterable[SourceFolder]) -> YoloNames:
     """The names in the first of the folders that has a file of names."""
+    found = YoloNames()
     for folder in folders:
-        for name in YAML_NAMES:
+        for name in YAML_NAMES if found == YoloNames() else ():
             if (lines := folder.lines(name)) is not None:
                 path = f"{folder.root}/{name}"
-                return _parse_names(path, _load_yaml(path, lines))
-        if (lines := folder.lines(NAMES_FILE)) is not None:
-            return YoloNames(tuple(line.strip() for line in lines if line.strip()))
-    return YoloNames()
+                found = _parse_names(path, _load_yaml(path, lines))
+        if (found := found.or_listed(folder)).classes:
+            return found
+    return found.or_numbered()
 
 
 @dataclass(frozen=True)
@@ -325,8 +353,11 @@ def read_data_file(path: str | os.PathLike[str]) -> DataFile:
     lines = open_folder(file.parent).lines(file.name)
     if lines is None:
         raise SourceError("there is no such file", path=name, hint="Name the data.yaml of a YOLO dataset.")
-    members = _load_yaml(name, lines)
-    names = _parse_names(name, members)
+    folder = open_folder(file.parent)
+    members = (
+        _load_darknet(name, folder, lines) if file.suffix.lower() == ".data" else _load_yaml(name, lines)
+    )
+    names = _parse_names(name, members).or_listed(folder).or_numbered()
     splits = {}
     for split, keys in _SPLITS.items():
         if entries := next((members[key] for key in keys if members.get(key)), None):
@@ -334,12 +365,24 @@ def read_data_file(path: str | os.PathLike[str]) -> DataFile:
     if not splits:
         _fail(name, "it names no images: train, val or test")
     if not names.classes:
-        _fail(name, "it has no names of classes")
+        _fail(name, "it has no names of classes and no nc, their number")
     base = members.get("path") or ""
     if not isinstance(base, str) or any("\0" in one for one in (base, *chain(*splits.values()))):
         _fail(name, "path, train, val and test must be paths")
-    root = file.parent / base
-    return DataFile(file, names, (root if _is_there(root) else file.parent).resolve(), splits)
+    root = next((one for one in map(file.parent.joinpath, _spellings(base)) if _is_there(one)), file.parent)
+    return DataFile(file, names, root.resolve(), splits)
+
+
+def _load_darknet(path: str, folder: SourceFolder, lines: list[str]) -> dict[str, Any]:
+    """The members of a file of darknet, ``key = value`` on each line, under the names of a data.yaml."""
+    pairs = (line.partition("=") for line in lines if not line.lstrip().startswith("#"))
+    members: dict[str, Any] = {key.strip(): value.strip() for key, _, value in pairs if key.strip()}
+    if named := members.pop("names", ""):
+        file = next(filter(folder.has, _spellings(named)), named)
+        if (listed := folder.lines(file)) is None:
+            _fail(path, f"there is no file of names {named[:200]}")
+        members["names"] = [line.strip() for line in listed if line.strip()]
+    return members | {"nc": members.pop("classes", "")}
 
 
 def _parse_names(path: str, members: dict[str, Any]) -> YoloNames:
@@ -349,16 +392,18 @@ def _parse_names(path: str, members: dict[str, Any]) -> YoloNames:
     try:
         count, each = map(int, shape) if shape else (0, 2)
         flips = tuple(map(int, swap))
-        stated = int(members.get("nc", len(classes)))
+        stated = int(members.get("nc") or len(classes))
     except (TypeError, ValueError):
         _fail(path, "nc must be an integer, kpt_shape two integers, and flip_idx integers")
+    if stated > _MOST_CLASSES:
+        _fail(path, f"nc is {stated}, more than {_MOST_CLASSES}")
     if count > MOST_KEYPOINTS:
         _fail(path, f"kpt_shape has {count} keypoints, more than {MOST_KEYPOINTS}")
     if classes and stated != len(classes):
         _fail(path, f"nc is {stated}, and there are {len(classes)} names")
     if count < 0 or each not in (2, 3) or (flips and sorted(flips) != list(range(count))):
         _fail(path, "kpt_shape must be [K, 2] or [K, 3], and flip_idx name each of K keypoints once")
-    return YoloNames(classes, count, count * each, flips)
+    return YoloNames(classes, count, count * each, flips, 0 if classes else stated)
 
 
 def _load_yaml(path: str, lines: list[str]) -> dict[str, Any]:
@@ -407,5 +452,5 @@ def _fail(path: str, message: str) -> NoReturn:
     raise SourceError(
         f"the file cannot be read: {message}",
         path=path,
-        hint=f"Correct it, or remove it and write the names of classes into {NAMES_FILE}, one on each line.",
+        hint=f"Correct it; names of classes may also stand in {NAMES_FILE} beside it, one on each line.",
     )

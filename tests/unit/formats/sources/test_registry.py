@@ -95,7 +95,7 @@ def test_the_root_of_a_dataset_does_not_become_classes(
 @pytest.mark.parametrize(
     ("data", "command"),
     [
-        ("", "stoker convert {root}/images/train TARGET; or stoker convert {root}/images/val TARGET"),
+        ("", "stoker convert {root}/images/train TARGET/train; stoker convert {root}/images/val TARGET/val;"),
         ("train: images/train\nval: images/val\nnames: [cat]", "stoker convert {root}/data.yaml TARGET"),
     ],
 )

@@ -130,30 +130,23 @@ def test_a_folder_has_the_same_classes_in_place_and_converted(tree: Tree, tmp_pa
         assert (opened.classes, opened.labels.tolist()) == (expected, [0, 1, 2, 3])
 
 
-VOC = "<annotation><object/></annotation>"
-LABELME = '{"version": "5", "shapes": [], "imagePath": "1.jpg"}'
-
-
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     ("images", "annotations", "kind"),
     [
-        ("train/{}.jpg valid/{}.jpg", {"train/{}.xml": VOC, "valid/{}.xml": VOC}, "Pascal VOC"),
-        ("obj_train_data/{}.jpg", {"obj_train_data/{}.txt": "0 .5 .5 .1 .1"}, "YOLO"),
-        ("{}.jpg", {"{}.txt": "0 0.5 0.5 1e-1 .1", "classes.txt": "owl"}, "YOLO"),
-        ("images/{}.jpg", {"label/{}.txt": "3 .5 .5 .1 .1"}, "YOLO"),
-        ("JPEGImages/a/{}.jpg", {"Annotations/a/{}.xml": VOC}, "Pascal VOC"),
-        ("owl/{}.jpg jay/{}.jpg", {"owl/{}.json": LABELME}, "labelme"),
+        ("a/images/{}.jpg b/images/{}.jpg", {"a/xml/{}.xml": "<annotation/>"}, "Pascal VOC"),
         ("img/{}.jpg", {"ann/{}.jpg.json": '{"size": {}, "objects": []}'}, "Supervisely"),
         ("images/{}.jpg", {"annotations.xml": "<?xml?><annotations/>"}, "CVAT"),
         ("train/{}.jpg test/{}.jpg", {"train/_annotations.csv": "filename,class,xmin,ymin,xmax"}, "boxes"),
         ("owl/{}.jpg owl/{}_mask.png", {}, "masks"),
-        ("owl/{}.JPG owl/other{}.JPG owl/more{}.JPG", {"owl/2.TXT": "1 .5 .5 .1 .1"}, "YOLO"),
+        ("images/{}.jpg", {"labelTxt/{}.txt": "gsd:0.1\n1 1 9 1 9 9 1 9 plane 0"}, "DOTA"),
+        ("images/{}.jpg", {"annotations/{}.txt": "684,8,273,116,0,0,0,0"}, "VisDrone"),
+        ("{}.jpg", {"metadata.jsonl": '{"file_name": "1.jpg", "objects": {}}'}, "metadata with objects"),
         ("owl/{}.jpg", {"owl/{}.json": "[]"}, "an unknown format"),
         ("owl/{}.jpg", {"owl/{}.txt": "an owl at night"}, "holds texts"),
     ],
-    ids=["voc", "darknet", "flat-yolo", "label", "voc-in-folders", "labelme", "supervisely", "cvat", "table",
-         "masks", "some-yolo", "json", "captions"],
+    ids=["voc-of-several", "supervisely", "cvat", "table", "masks", "dota", "visdrone", "metadata", "json",
+         "captions"],
 )  # fmt: skip
 def test_annotations_beside_images_are_not_left_out(
     tree: Tree, tmp_path: Path, door: str, images: str, annotations: dict[str, str], kind: str
@@ -166,6 +159,20 @@ def test_annotations_beside_images_are_not_left_out(
     message = refusal(door, root, tmp_path / "target")
     assert "which a folder of classes leaves out" in message
     assert kind in message
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_stray_json_does_not_make_a_folder_cocos(tree: Tree, tmp_path: Path, door: str) -> None:
+    root = tree("owl/1.jpg", "jay/2.jpg")
+    (root / "class_to_idx.json").write_text('{"jay": 0, "owl": 1}')
+    (root / "owl" / "info.json").write_text('{"info": {"images": 1}, "license": []}')
+    assert find_format(Source(root)).name == "folder"
+    (root / "instances.json").write_text('{"info": {}, "annotations": [')
+    assert "the root of COCO's datasets" in refusal(door, root, tmp_path / "other")
+    assert "class_to_idx" not in refusal(door, root, tmp_path / "other")
+    (root / "instances.json").write_text("[]")
+    if door != "loader":  # it needs transforms
+        DOORS[door](root, tmp_path / "target")
 
 
 def test_few_texts_beside_images_are_no_annotations(tree: Tree) -> None:
@@ -234,7 +241,7 @@ def test_annotations_at_a_url_are_known_by_their_start(
 ) -> None:
     memory, sizes = pytest.importorskip("fsspec").filesystem("memory"), []
     memory.pipe("/lakes/1.jpg", make_jpeg(1))
-    memory.pipe("/lakes/1.json", b'{"shapes": [], "imagePath": "1.jpg", "rest": "' + b"x" * 100_000 + b'"}')
+    memory.pipe("/lakes/1.json", b'{"size": {}, "objects": [], "rest": "' + b"x" * 100_000 + b'"}')
     read = Store.read_if_there
 
     def counted(store: Store, *arguments: Any) -> bytes | None:
@@ -243,6 +250,6 @@ def test_annotations_at_a_url_are_known_by_their_start(
         return content
 
     monkeypatch.setattr(Store, "read_if_there", counted)
-    with pytest.raises(SourceError, match=r"the folder holds annotations of labelme, such as 1\.json"):
+    with pytest.raises(SourceError, match=r"the folder holds annotations of Supervisely, such as 1\.json"):
         find_format(Source("memory://lakes"))
     assert max(sizes) < 5_000

@@ -371,7 +371,8 @@ def test_a_split_to_test_may_lack_labels(tmp_path: Path, caplog: pytest.LogCaptu
     ("content", "message"),
     [
         (f"train: gone\n{NAMES}", "train names 'gone', which is not there"),
-        ("train: images\n", "no names of classes"),
+        ("train: images\n", "no names of classes and no nc"),
+        ("train: images\nnc: 10000000\n", "nc is 10000000, more than"),
         (NAMES, "it names no images"),
         (f"train: {{a: b}}\n{NAMES}", "the numbers of train must count from 0"),
         (f'train: "a\\0b"\n{NAMES}', "must be paths"),
