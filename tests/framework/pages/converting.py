@@ -66,6 +66,11 @@ Image.new("RGB", (40, 30)).save(voc / "JPEGImages/one.jpg")
     "</annotation>"
 )
 (voc / "ImageSets/Main/train.txt").write_text("one\n")
+for image, annotation in (("labelimg", "labelimg"), ("exported", "export/xml")):
+    Path(annotation).mkdir(parents=True, exist_ok=True)
+    Path(image).mkdir(exist_ok=True)
+    shutil.copy(voc / "JPEGImages/one.jpg", f"{image}/in_voc.jpg")
+    shutil.copy(voc / "Annotations/one.xml", f"{annotation}/in_voc.xml")
 for name in ("images/train2017", "labels/train2017"):
     Path("coco128", name).mkdir(parents=True)
 shutil.copy(photos[0], "coco128/images/train2017/one.jpg")
