@@ -49,6 +49,14 @@ _VISIBILITIES = frozenset({0, 1, 2})  # not labelled, hidden, visible
 # show objects that are not annotated.
 _CLASS_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 
+_HINTS = {
+    "panoptic annotation, which is not read": "Give instances; masks names a folder of PNGs of classes.",
+    "caption, which is not an object": "Give instances or person_keypoints.",
+    "object without a box": "Give each annotation a bbox of left, top, width and height, or a segmentation.",
+    "broken run lengths": "Write the run lengths again, as pycocotools does, or give each annotation a bbox.",
+}
+"""What to do about a file whose objects all are left out, by reason."""
+
 
 def list_coco(source: Source) -> Listing:
     """List the images of a COCO JSON with their objects; the images lie beside it by default."""
@@ -117,6 +125,10 @@ class _Reader:
         if "caption" in value and "bbox" not in value:
             raise BadObjectError("caption, which is not an object")
         box, category, area = value.get("bbox"), _id(value.get("category_id")), value.get("area", -1)
+        segmentation = value.get("segmentation")
+        polygons, runs, run_size, notes = _read_outline(segmentation)
+        if box is None:
+            box = _box_of(polygons, runs, run_size)
         if not numbers(box) or len(box) != 4:
             raise BadObjectError("object without a box", str(box)[:60])
         if category is None:
@@ -126,27 +138,18 @@ class _Reader:
         crowd = _is_crowd(value.get("iscrowd")) and not self._crowds_as_objects
         attributes = value.get("attributes")
         rotation: Any = attributes.get("rotation") if isinstance(attributes, dict) else None
-        if numbers([rotation]) and rotation % 360 and not value.get("segmentation"):
+        if numbers([rotation]) and rotation % 360 and not segmentation:
             area = area if numbers([area]) and area >= 0 else width * height
             corners = turned_box(*corners, rotation)
             self._table.turned += 1
-        segmentation = value.get("segmentation")
-        polygons: list[list[float]] = []
-        runs = None
-        if isinstance(segmentation, dict):
-            try:
-                runs, self._run_sizes[len(self._table)] = _read_runs(segmentation)
-            except BadObjectError as error:
-                self._note(image, object_id, *error.args)
-        else:
-            polygons, bad = _read_polygons(segmentation)
-            for reason, number in sorted(bad.items()):
-                self._note(image, object_id, reason, f"{number}")
-        keypoints: list[float] = []
         try:
             keypoints = _read_keypoints(value.get("keypoints"))
         except BadObjectError as error:
-            self._note(image, object_id, *error.args)
+            keypoints, notes = [], [*notes, error.args]
+        for note in notes:
+            self._note(image, object_id, *note)
+        if run_size is not None:
+            self._run_sizes[len(self._table)] = run_size
         self._table.add(
             image,
             corners,
@@ -245,13 +248,21 @@ class _Reader:
             names[number] = name
         skips = [Skip(names[image], reason, detail) for image, reason, detail in self._left_out]
         if skips and none_left:
-            reasons = ", ".join(sorted({skip.reason for skip in skips}))
-            if len({type(key) for key in self.images.number_of}) > 1:
-                reasons += " (some ids of images are text, and others are numbers)"
+            counts = Counter(skip.reason for skip in skips)
+            reasons = ", ".join(sorted(counts))
+            hint = next((_HINTS[one] for one, _ in counts.most_common() if one in _HINTS), None)
+            kinds = ["text" if isinstance(one, str) else "numbers" for one in self.images.number_of]
+            of_images = {kinds[number] for number in self.images.sizes}
+            if others := set(kinds) - of_images:
+                kind, other = (" and ".join(sorted(one)) for one in (of_images, others))
+                reasons += f" (ids of images are {kind}, and image_id of annotations are {other})"
+                hint = "Write both in the same way."
+            elif not self._categories.ids():
+                hint = 'The file has no categories: add them, such as {"id": 1, "name": "cat"}.'
             raise SourceError(
                 f"the file has no object: of {self._annotations:,} annotations, {reasons}",
                 path=self._file,
-                hint="Give instances or person_keypoints; masks names a folder of panoptic PNGs of classes.",
+                hint=hint or "Give instances or person_keypoints.",
             )
         return skips
 
@@ -459,6 +470,40 @@ def _read_polygons(value: Any) -> tuple[list[list[float]], Counter[str]]:
         else:
             good.append(polygon)
     return good, bad
+
+
+_Outline = tuple[
+    list[list[float]], npt.NDArray[np.uint32] | None, tuple[int, int] | None, list[tuple[str, ...]]
+]
+
+
+def _read_outline(value: Any) -> _Outline:
+    """The polygons, or the run lengths and their size; and reason and detail of what is left out."""
+    if isinstance(value, dict):
+        try:
+            return [], *_read_runs(value), []
+        except BadObjectError as error:
+            return [], None, None, [error.args]
+    polygons, bad = _read_polygons(value)
+    return polygons, None, None, [(reason, f"{number}") for reason, number in sorted(bad.items())]
+
+
+def _box_of(
+    polygons: list[list[float]], runs: npt.NDArray[np.uint32] | None, size: tuple[int, int] | None
+) -> list[float] | None:
+    """Left, top, width and height of an outline; None where there is none."""
+    if polygons:
+        xs, ys = ([value for one in polygons for value in one[at::2]] for at in (0, 1))
+        return [min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)]
+    if runs is None or size is None or not runs[1::2].any():
+        return None
+    ends = np.cumsum(runs, dtype=np.int64)[1::2]
+    first, last = (ends - runs[1::2])[runs[1::2] > 0], ends[runs[1::2] > 0] - 1
+    (left, right), height = (int(first[0]) // size[0], int(last[-1]) // size[0]), size[0]
+    top, bottom = int((first % height).min()), int((last % height).max())
+    if (first // height != last // height).any():  # a run from the foot of a column to the head of the next
+        top, bottom = 0, height - 1
+    return [left, top, right - left + 1, bottom - top + 1]
 
 
 def _read_runs(value: dict[str, Any]) -> tuple[npt.NDArray[np.uint32], tuple[int, int]]:

@@ -423,7 +423,15 @@ REFUSED: list[tuple[Any, str]] = [
     ([{"image_id": 5, "bbox": [1, 1, 2, 2]}], "entry 1 is an annotation, such as those in COCO's results"),
     (
         {**document(), "categories": []},
-        r"no object: of .* annotations, .*object of an unknown category",
+        r"(?s)no object: of .* annotations, .*object of an unknown category.*The file has no categories",
+    ),
+    (
+        {**document(), "annotations": [{"image_id": "5", "category_id": 3, "bbox": [1, 1, 2, 2]}]},
+        r"\(ids of images are numbers, and image_id of annotations are text\)",
+    ),
+    (
+        {**document(), "annotations": [{"image_id": 5, "category_id": 3, "keypoints": [1, 1, 2]}]},
+        "(?s)object without a box.*Give each annotation a bbox of left, top, width and height",
     ),
     (
         {**document(), "categories": [*CATEGORIES, {"id": 3, "name": "gnu"}]},
@@ -434,6 +442,28 @@ REFUSED: list[tuple[Any, str]] = [
         r"(?s)no object: of 1 annotations, panoptic.*masks names",
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("segmentation", "box"),
+    [
+        ([[2, 1, 6, 1, 6, 4], [1, 2, 3, 2, 3, 3]], [1, 1, 6, 4]),
+        ({"counts": [7, 2, 4, 3, 14], "size": [6, 5]}, [1, 1, 3, 4]),
+        ({"counts": [11, 2, 17], "size": [6, 5]}, [1, 0, 3, 6]),
+    ],
+)
+def test_a_box_that_is_missing_follows_from_the_outline(
+    folder: Path, segmentation: Any, box: list[int]
+) -> None:
+    one = {"id": 1, "image_id": 5, "category_id": 3, "segmentation": segmentation}
+    images = [{"id": 5, "file_name": "a.png"}]
+    for bare in (one, {**one, "bbox": None}):
+        document_of = {**document(), "images": images, "annotations": [bare]}
+        (folder / "x.json").write_text(json.dumps(document_of))
+        listing = list_coco(Source(folder / "x.json", SourceOptions(images=folder / "images")))
+        assert listing.objects is not None
+        assert listing.objects.columns["object_boxes"][0].as_py() == box
+        assert listing.skipped == ()
 
 
 @pytest.mark.parametrize(("content", "says"), REFUSED)
