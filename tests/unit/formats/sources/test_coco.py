@@ -111,7 +111,7 @@ def test_ids_may_be_floats_and_what_only_draws_may_be_wrong(
     assert "is left out, as it counts from 1" in caplog.text
     for image in changed["images"]:
         image["id"] = str(image["id"])
-    with pytest.raises(SourceError, match="some ids of images are text, and others are numbers"):
+    with pytest.raises(SourceError, match="ids of images are text, and image_id of annotations are numbers"):
         convert(folder, changed, "text")
 
 

@@ -18,8 +18,8 @@ READ = ""  # the object is read
 
 # A change of a good annotation of COCO, and the reason for which it, or a part of it, is left out.
 COCO: dict[str, tuple[Any, str]] = {
-    "bbox is missing": ({"bbox": ...}, "object without a box"),
-    "bbox is null": ({"bbox": None}, "object without a box"),
+    "bbox is missing, without an outline": ({"bbox": ...}, "object without a box"),
+    "bbox is null, without an outline": ({"bbox": None}, "object without a box"),
     "bbox is text": ({"bbox": "1 1 3 3"}, "object without a box"),
     "bbox has three numbers": ({"bbox": [1, 1, 3]}, "object without a box"),
     "bbox has five numbers": ({"bbox": [1, 1, 3, 3, 3]}, "object without a box"),
