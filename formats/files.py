@@ -10,6 +10,7 @@ import re
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
@@ -343,4 +344,19 @@ def cache_folder() -> Path:
         return folder
     if (folder := Path(os.environ.get("XDG_CACHE_HOME", ""))).is_absolute():
         return folder / "stoker"
-    return Path.home() / ".cache" / "stoker"
+    # Where a container has no home, the folder cannot be made, as in a home that cannot be written.
+    with suppress(RuntimeError):
+        return Path.home() / ".cache" / "stoker"
+    return Path(os.devnull, "stoker")
+
+
+def temporary_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
+    """Make a folder that is removed when it is closed; WriteError says what to do where none can be made."""
+    try:
+        return tempfile.TemporaryDirectory(prefix=prefix)
+    except OSError as error:
+        raise WriteError(
+            f"no temporary folder can be made: {error.strerror or error}",
+            path=error.filename,
+            hint="Set TMPDIR to a folder that can be written. STOKER_CACHE names the folder of caches.",
+        ) from error

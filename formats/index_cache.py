@@ -17,10 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.errors import LockedError, StorageError
 from stoker.version import __version__
 
 from .dataset.manifest import MANIFEST_NAME
-from .files import cache_folder, remove
+from .files import cache_folder, remove, temporary_folder
 
 MOST_INDEXES = 100
 MOST_BYTES = 4 << 30
@@ -46,29 +47,31 @@ def cached_index(
     is_current: Callable[[Path], bool] | None = None,
 ) -> Path:
     """Return the folder of the index of a source; the index is made if the cache does not have it."""
-    # One process makes an index, and others that need it wait. If the cache folder cannot be written, the
-    # index lasts as long as the process.
+    # One process makes an index, and others that need it wait. If the cache folder cannot be written or
+    # locked, or has no room, the index lasts as long as the process.
     name = hashlib.sha256(json.dumps([__version__, origin, *identity]).encode()).hexdigest()[:32]
     root = _root()
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A few files lock all indexes: lock files cannot be removed safely, and would pile up.
         lock = os.open(root / f"lock-{name[:2]}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        _temporary.append(tempfile.TemporaryDirectory(prefix="stoker-index-"))
-        folder = Path(_temporary[-1].name)
-        make(folder)
-        return folder
-    with os.fdopen(lock) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        entry = root / name
-        if (entry / MANIFEST_NAME).is_file() and (is_current is None or is_current(entry)):
-            with suppress(OSError):  # a read-only cache has no times of last use
-                os.utime(entry)
-            return entry
-        _make(root, entry, origin, make)
-    _evict(entry)
-    return entry
+        with os.fdopen(lock) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            entry = root / name
+            if (entry / MANIFEST_NAME).is_file() and (is_current is None or is_current(entry)):
+                with suppress(OSError):  # a read-only cache has no times of last use
+                    os.utime(entry)
+                return entry
+            _make(root, entry, origin, make)
+        _evict(entry)
+        return entry
+    except OSError as error:
+        if isinstance(error, (LockedError, StorageError)):  # of the source
+            raise
+    _temporary.append(temporary_folder("stoker-index-"))
+    folder = Path(_temporary[-1].name)
+    make(folder)
+    return folder
 
 
 def cached_indexes() -> list[CachedIndex]:

@@ -6,7 +6,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from pathlib import PurePosixPath
 from queue import Empty, SimpleQueue
 from typing import SupportsIndex, TypeVar
 
@@ -18,13 +20,7 @@ Result = TypeVar("Result")
 
 _MOST = 4096
 _GROUPS = "/sys/fs/cgroup"
-_QUOTA_FILES = (
-    (f"{_GROUPS}/cpu.max",),  # version 2 of control groups
-    *(  # version 1
-        (f"{_GROUPS}/{name}/cpu.cfs_quota_us", f"{_GROUPS}/{name}/cpu.cfs_period_us")
-        for name in ("cpu", "cpu,cpuacct")
-    ),
-)
+_VERSION_1 = ("cpu", "cpu,cpuacct")  # folders of its groups
 _TICK = 0.1  # seconds between two reports of progress, and until an interrupt is noticed
 
 
@@ -59,8 +55,24 @@ def thread_map(
 def available_cores() -> int:
     """Return the number of cores in the process's affinity mask, limited by its control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quotas = (quota // period for quota, period in map(_quota, _QUOTA_FILES) if quota > 0 and period > 0)
+    quotas = (quota // period for quota, period in map(_quota, _quota_files()) if quota > 0 and period > 0)
     return max(1, min([cores, *quotas]))
+
+
+def _quota_files() -> Iterator[tuple[str, ...]]:
+    """The files with the quotas of this process's control group, and of the groups around it."""
+    lines = ["0::/", *(f":{names}:/" for names in _VERSION_1)]
+    # A process of a slice or a job is in a group below the root; a container sees its group as the root.
+    with suppress(OSError), open("/proc/self/cgroup") as file:  # noqa: PTH123 - a kernel file
+        lines += file.read().splitlines()
+    for line in lines:
+        _, names, path = line.split(":", 2)
+        version_1 = "cpu" in names.split(",")
+        for root in (names, *_VERSION_1) if version_1 else ("", "unified") if not names else ():
+            for group in (PurePosixPath(path), *PurePosixPath(path).parents):
+                folder = str(PurePosixPath(_GROUPS, root, str(group).lstrip("/")))
+                one = ("cfs_quota_us", "cfs_period_us") if version_1 else ("max",)
+                yield tuple(f"{folder}/cpu.{name}" for name in one)
 
 
 def _quota(files: tuple[str, ...]) -> tuple[int, int]:

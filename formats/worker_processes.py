@@ -78,6 +78,7 @@ def _explain(error: BaseException, work: str, sent: str, fewer: str) -> None:
 
 def _start(function: Callable[..., Any], watched: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork has the handlers of its parent
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the threads of this package do not survive a fork
     threading.Thread(target=_end_with_parent, args=(watched,), daemon=True).start()
     _FUNCTION[:] = [function]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 from stoker.errors import EngineError, StokerError, optional_import
 from stoker.urls import is_url
 
-from ..files import check_target, folder_lock, os_errors
+from ..files import check_target, folder_lock, os_errors, temporary_folder
 from ..threads import TaskGroup
 from .listed_samples import check_loss, check_no_class_lost
 from .options import Engine, Progress
@@ -43,7 +42,7 @@ def open_target(
     if is_url(target):
         from .unfinished_at_url import UnfinishedAtUrl
 
-        with tempfile.TemporaryDirectory(prefix="stoker-convert-") as scratch:
+        with temporary_folder("stoker-convert-") as scratch:
             yield UnfinishedAtUrl(str(target), Path(scratch), plan)
         return
     folder = Path(target)

@@ -9,7 +9,6 @@ bytes.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -18,7 +17,7 @@ from pathlib import Path
 from stoker.errors import DatasetError
 
 from ..dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, STATE_NAME, Manifest, published_names
-from ..files import remove
+from ..files import remove, temporary_folder
 from ..remote.store import Store
 from ..threads import thread_map
 from .plan import ConversionPlan, DatasetPlan
@@ -36,7 +35,7 @@ def _make_shard(
 ) -> ShardResult:
     """Make a shard of a plan in a temporary folder and upload it, its result last."""
     store = Store(url, context.stop if context else None)
-    with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
+    with temporary_folder("stoker-convert-") as folder:
         result = write_shard(Path(folder), plan, number, context)
         files = shard_files(Path(folder), number, plan.options.container)
         result_file = files.pop("result")

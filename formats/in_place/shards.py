@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +40,7 @@ from ..dataset.index import (
 )
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SHARDS_STATE, IndexFile, Manifest, Shard
 from ..dataset.versions import publish_index
-from ..files import check_named, file_digest
+from ..files import check_named, file_digest, temporary_folder
 from ..remote.store import Store
 from ..sources.archives import name_parts
 from ..sources.columns import typed_column
@@ -97,7 +96,7 @@ def list_shards(source: Source) -> Listing:
     """List the images of TFRecord or LMDB shards, which are indexed for that."""
     container, shards = find_shards([source.path], door="convert")
     names = name_parts(source.parts, container.feature_names or FeatureNames())
-    with tempfile.TemporaryDirectory(prefix="stoker-index-") as temporary:  # the index stays mapped
+    with temporary_folder("stoker-index-") as temporary:  # the index stays mapped
         folder = Path(temporary)
         manifest = index([source.path], folder, container=container.name, names=names)
         dataset = Dataset(folder, manifest, open_index(folder, manifest), [])
@@ -110,7 +109,7 @@ def _make_at_url(make: Callable[[Path], Manifest], store: Store) -> Manifest:
     if store.size(MANIFEST_NAME) is not None:
         hint = "Name another URL, or remove its dataset.json."
         raise DatasetError("there is a dataset already", path=store.url, hint=hint)
-    with tempfile.TemporaryDirectory(prefix="stoker-index-") as temporary:
+    with temporary_folder("stoker-index-") as temporary:
         manifest = make(Path(temporary))
         for file in sorted(Path(temporary).iterdir()):
             store.upload(file, file.name)

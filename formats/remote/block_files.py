@@ -58,7 +58,13 @@ class BlockFiles:
     """
 
     def __init__(
-        self, folder: Path, names: Sequence[str], sizes: Sequence[int], block_bytes: int = BLOCK_BYTES
+        self,
+        folder: Path,
+        names: Sequence[str],
+        sizes: Sequence[int],
+        block_bytes: int = BLOCK_BYTES,
+        *,
+        mode: int = 0o600,
     ) -> None:
         self.folder = folder
         self.bytes_fetched = self.bytes_evicted = 0
@@ -75,7 +81,7 @@ class BlockFiles:
         self.is_read_only = is_read_only(folder)
         state = folder / _STATE_NAME
         for path, size in zip([*self.paths, state], [*sizes, max(1, int(self.first[-1]))], strict=True):
-            make_sparse(path, size, read_only=self.is_read_only)
+            make_sparse(path, size, mode, read_only=self.is_read_only)
         self._descriptor = open_private(state, os.O_RDONLY if self.is_read_only else os.O_RDWR)
         access = mmap.ACCESS_READ if self.is_read_only else mmap.ACCESS_WRITE
         mapped = mmap.mmap(self._descriptor, max(1, int(self.first[-1])), access=access)
@@ -295,9 +301,9 @@ def is_read_only(folder: Path | int) -> bool:
     return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
-def open_private(path: Path, flags: int) -> int:
+def open_private(path: Path, flags: int, mode: int = 0o600) -> int:
     """Open a regular file, but follow no link, and return its descriptor."""
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
@@ -329,14 +335,14 @@ def punch_hole(path: Path, offset: int, length: int) -> None:
             )
 
 
-def make_sparse(path: Path, size: int, *, read_only: bool) -> None:
+def make_sparse(path: Path, size: int, mode: int, *, read_only: bool) -> None:
     """Make a file of this size that reads as zeros; a file that has the size already stays as it is."""
     # On a read-only mount it must have the size already; otherwise the error is EROFS.
     if read_only:
         if not path.exists() or path.lstat().st_size != size:
             raise _read_only(path)
         return
-    with os.fdopen(open_private(path, os.O_RDWR | os.O_CREAT), "rb+", 0) as file:
+    with os.fdopen(open_private(path, os.O_RDWR | os.O_CREAT, mode), "rb+", 0) as file:
         if os.fstat(file.fileno()).st_size != size:
             file.truncate(0)  # its blocks have another size, or it is not a file of Stoker
             file.truncate(size)

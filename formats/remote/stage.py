@@ -320,7 +320,8 @@ class _Fetch:
         self._files = files
         self._target = target
         self._read = read
-        self.blocks = BlockFiles(state, [file.name for file in files], [file.size for file in files])
+        names, sizes = [file.name for file in files], [file.size for file in files]
+        self.blocks = BlockFiles(state, names, sizes, mode=0o666)  # colleagues may read what the umask allows
         self.whole = 0  # bytes of the files that need no request
         self.repeated: list[int] = []
 

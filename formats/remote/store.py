@@ -12,7 +12,6 @@ import hashlib
 import io
 import os
 import random
-import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import wait
@@ -29,6 +28,7 @@ from stoker.errors import MissingDependencyError, SourceError, StorageError, ins
 from stoker.log import EventLog
 from stoker.urls import is_url, without_credentials
 
+from ..files import temporary_folder
 from ..threads import thread_map
 
 T = TypeVar("T")
@@ -568,7 +568,7 @@ def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]
     """Yield the local paths of files; those at URLs are copied to a temporary folder, under their names."""
     # A copy has the time of the last change of the original, if the storage states it. A SourceError in the
     # block that names a copy names its URL instead.
-    with tempfile.TemporaryDirectory(prefix="stoker-convert-") as temporary:
+    with temporary_folder("stoker-convert-") as temporary:
         urls = {}
         local = []
         for number, path in enumerate(paths):

@@ -5,7 +5,6 @@ Shards of TFRecord and LMDB of other programs are indexed first, see ``formats/i
 
 from __future__ import annotations
 
-import tempfile
 from functools import partial
 
 import numpy as np
@@ -20,6 +19,7 @@ from ..dataset.columns import number_array, range_columns, take_strings
 from ..dataset.dataset import Dataset
 from ..dataset.index import KNOWN_COLUMNS, open_index
 from ..dataset.versions import load_version, local_folder, split_version
+from ..files import temporary_folder
 from .listing import FileRanges, ListedArrays, ListedFiles, ListedObjects, Listing
 from .source import Source
 
@@ -40,7 +40,7 @@ def _opened(source: Source) -> Dataset:
     if is_url(path):
         from ..remote.cached_dataset import open_cached
 
-        with tempfile.TemporaryDirectory(prefix="stoker-index-") as cache:  # the index stays mapped
+        with temporary_folder("stoker-index-") as cache:  # the index stays mapped
             return open_cached(path, cache, version=version)
     folder = local_folder(path)
     manifest = load_version(folder, version)

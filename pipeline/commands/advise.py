@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ from stoker.errors import ConfigError
 from stoker.formats.conversion.options import ImageStorage
 from stoker.formats.files import parse_byte_size
 from stoker.formats.open import open as open_dataset
+from stoker.formats.threads import available_cores
 
 from .console import count, human_bytes, out, print_json, table
 from .conversion_gain import Gain, measure_gain
@@ -60,7 +60,7 @@ def advise(
     opened = open_dataset(dataset)
     if opened.manifest.sample_type != "image" or not len(opened):
         raise ConfigError("advise is for datasets of images that are not empty", path=opened.path)
-    local_cores = len(os.sched_getaffinity(0))
+    local_cores = available_cores()
     demand = Demand(
         images_per_second=ranks * batch_size / step_ms * 1e3,
         cores=cores or local_cores,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.conversion.options import ImageStorage
 from stoker.formats.conversion.writer import Writer
 from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.files import temporary_folder
 from stoker.formats.open import open as open_dataset
 
 from ..images.loader import ImageLoader
@@ -56,7 +56,7 @@ def measure_gain(
     """
     sample = dataset.select(np.unique(np.linspace(0, len(dataset) - 1, images).astype(np.int64)))
     transforms = [RandomResizedCrop(size), RandomHorizontalFlip(), Normalize()]
-    with tempfile.TemporaryDirectory(prefix="stoker-gain-") as scratch, ExitStack() as stack:
+    with temporary_folder("stoker-gain-") as scratch, ExitStack() as stack:
         datasets = {AS_THEY_ARE: sample}
         for number, (name, options) in enumerate(forms.items()):
             with Writer(folder := Path(scratch) / str(number), **options) as writer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 
 from stoker.formats.conversion.convert import convert as run_images
 from stoker.formats.conversion.options import ConvertArguments
+from stoker.formats.files import temporary_folder
 from stoker.formats.options import gather_options
 from stoker.formats.sources.options import SOURCE_DESCRIPTIONS
 from stoker.formats.text.convert import convert_text as run_text
@@ -95,7 +95,7 @@ def convert_text(
     """
     arguments = gather_options(TextArguments, options)
     with (
-        tempfile.TemporaryDirectory(prefix="stoker-text-") as scratch,
+        temporary_folder("stoker-text-") as scratch,
         progress("converting", "samples", resumes="-" not in sources) as show,
     ):
         files = [_standard_input(Path(scratch)) if source == "-" else source for source in sources]

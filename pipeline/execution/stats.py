@@ -6,7 +6,6 @@ import ctypes
 import json
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker.errors import ConfigError
+from stoker.formats.files import temporary_folder
 
 _NATIVE_STAGES = ("read", "decode", "augment")
 
@@ -159,7 +159,7 @@ def traced(stages: StageTimes, path: Path, profiler: Any = None) -> Iterator[Non
 
 
 def _exported(profiler: Any) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="stoker-trace-") as folder:
+    with temporary_folder("stoker-trace-") as folder:
         file = Path(folder) / "profile.json"
         profiler.export_chrome_trace(str(file))
         found: dict[str, Any] = json.loads(file.read_bytes())

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from stoker.errors import StorageError, WriteError
 from stoker.formats.files import cache_folder
 from stoker.formats.index_cache import MOST_INDEXES, cached_index, cached_indexes, clear_indexes
 
@@ -74,6 +79,44 @@ def test_an_index_is_temporary_if_the_cache_folder_cannot_be_written(cache: Path
     folder = cached_index("/photos", [], make)
     assert (folder / "dataset.json").is_file()
     assert not folder.is_relative_to(cache)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSPC])
+def test_an_index_is_temporary_if_the_cache_has_no_locks_or_no_room(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    error = OSError(number, os.strerror(number))
+    if number == errno.ENOSPC:
+        monkeypatch.setattr(Path, "rename", Mock(side_effect=error))
+    else:
+        monkeypatch.setattr(fcntl, "flock", Mock(side_effect=error))
+    folder = cached_index("/photos", [], make)
+    assert (folder / "dataset.json").is_file()
+    assert not folder.is_relative_to(cache)
+
+
+def test_an_error_of_the_source_is_raised_once() -> None:
+    failing = Mock(side_effect=StorageError("the share is gone"))
+    with pytest.raises(StorageError, match="share"):
+        cached_index("/photos", [], failing)
+    assert failing.call_count == 1
+
+
+def test_a_user_without_a_home_has_temporary_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STOKER_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    assert (cached_index("/photos", [], make) / "dataset.json").is_file()
+    assert not cached_indexes()
+
+
+def test_the_error_names_the_cure_if_no_folder_can_be_written(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.write_text("a file where the folder should be")
+    monkeypatch.setattr(tempfile, "gettempdir", Mock(side_effect=FileNotFoundError(2, "No usable folder")))
+    with pytest.raises(WriteError, match=r"No usable folder[^$]*TMPDIR.*STOKER_CACHE"):
+        cached_index("/photos", [], make)
 
 
 def test_environment_variables_name_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,34 @@ def test_the_quota_of_the_control_group_limits_the_cores(
     assert available_cores() == check_threads(None) == expected
 
 
+@pytest.mark.parametrize(
+    ("membership", "files"),
+    [
+        ("0::/slice/job", {"slice/job/cpu.max": "150000 100000"}),
+        ("0::/slice/job", {"slice/job/cpu.max": "max 100000", "slice/cpu.max": "100000 100000"}),
+        ("0::/docker/ab", {"cpu.max": "150000 100000"}),  # a container sees its group as the root
+        (
+            "1:name=systemd:/\n3:cpu,cpuacct:/slurm/job\n0::/",
+            {
+                "cpu,cpuacct/slurm/cpu.cfs_quota_us": "100000",
+                "cpu,cpuacct/slurm/cpu.cfs_period_us": "100000",
+                "cpu,cpuacct/slurm/job/cpu.cfs_quota_us": "-1",
+                "cpu,cpuacct/slurm/job/cpu.cfs_period_us": "100000",
+            },
+        ),
+        (
+            "4:cpu:/job",
+            {"cpu/job/cpu.cfs_quota_us": "100000", "cpu/job/cpu.cfs_period_us": "100000"},
+        ),
+    ],
+)
+def test_the_quotas_of_nested_control_groups_limit_the_cores(
+    control_group: dict[str, str], membership: str, files: dict[str, str]
+) -> None:
+    control_group.update({"/proc/self/cgroup": membership, **files})
+    assert available_cores() == 1
+
+
 def test_the_cores_are_those_of_the_affinity_mask_or_else_of_the_system(
     control_group: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 import stoker
 from stoker.errors import DatasetError
+from stoker.formats.remote.stage import stage
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +21,17 @@ def _dataset_at_url(make_dataset: Callable[..., Path], memory: Any) -> None:
     """A dataset of one shard at ``memory://bucket/out``."""
     folder = make_dataset(shards=1)
     memory.put(str(folder), "/bucket/out", recursive=True)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o007])
+def test_a_staged_dataset_has_the_rights_that_the_umask_leaves(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        stage("memory://bucket/out", tmp_path / "copy")
+    finally:
+        os.umask(before)
+    files = [file for file in (tmp_path / "copy").iterdir() if file.suffix in (".arrow", ".tfrecord")]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o666 & ~umask}
 
 
 @pytest.mark.parametrize(

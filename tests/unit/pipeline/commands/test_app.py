@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from stoker.__main__ import main as script
 from stoker.augment import Resize
 from stoker.benchmarks.comparison import bench
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.files import temporary_folder
 from stoker.pipeline.commands.app import COMMANDS, load_command, main
 from stoker.pipeline.commands.verify import verify
 
@@ -248,3 +250,22 @@ def test_bench_compares_all_installed_loaders_on_a_gpu(
     monkeypatch.setattr(bench, "run_bench", run_bench)
     run("bench", thumbnails, *options)
     assert asked == [against]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_that_end_a_command_remove_its_temporary_files_as_ctrl_c_does(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def work() -> None:
+        with temporary_folder("stoker-test-") as folder:
+            made.append(folder)
+            signal.raise_signal(number)
+
+    monkeypatch.setattr("stoker.pipeline.commands.app.main", work)
+    with pytest.raises(SystemExit) as ended:
+        script()
+    assert signal.getsignal(number) == signal.SIG_DFL
+    assert ended.value.code == 128 + number
+    assert not Path(made[0]).exists()
