@@ -375,6 +375,8 @@ class ChatComposer:
         if self.train_on == "all":
             return (ComposedText(self.template.render(messages, variables), None),)
         if self.train_on not in get_args(TrainOn):
+            if len(_weighted(parts[1], parts[1])) < len(parts[1]):
+                raise TemplateError("a message of the completion has weight 0: train on 'assistant'")
             prompt, (text,) = self.template_texts(parts[0], [parts[1]], variables)
             return (ComposedText(prompt + text, [(len(prompt), len(prompt) + len(text))]),)
         numbers = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
@@ -420,8 +422,8 @@ class PairComposer(ChatComposer):
 
 
 def _weighted(parts: list[Any], answers: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The parts of the answers but those whose ``weight`` is 0, which OpenAI's format leaves untrained."""
-    weights = [answer.get("weight", 1) for answer in answers]
+    """The parts of the answers but those with the ``weight`` 0 of OpenAI's format, or ``loss`` false."""
+    weights = [answer.get("weight", answer.get("loss", 1)) for answer in answers]
     if wrong := [weight for weight in weights if weight not in (0, 1)]:
         raise TemplateError(f"the weight of a message must be 0 or 1, found {wrong[0]!r}")
     if all(weights):

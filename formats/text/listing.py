@@ -83,7 +83,7 @@ def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ..
     for name, text in zip(fields, texts, strict=True):
         if not isinstance(text, str):
             is_chat = isinstance(text, list) and isinstance([*text, None][0], dict)
-            cure = ", but messages: name it with messages" if is_chat else ""
+            cure = ", but messages: give messages= in place of fields" if is_chat else ""
             raise SkippedError(f"no text in field {name!r}{cure}", "")
     if not is_unicode("".join(texts)):
         raise SkippedError("not Unicode", "half of a surrogate pair")

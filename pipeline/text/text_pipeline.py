@@ -137,7 +137,7 @@ class TextPipeline(Pipeline):
 
     def complete(self, made: MadeText, totals: StatsTotals) -> FinishedBatch:
         """The batch of what was made, in the framework's arrays."""
-        labels = [array for name, array in made.arrays.items() if name.endswith("labels")]
+        labels = [array for name, array in made.arrays.items() if name.endswith(("labels", "targets"))]
         if labels and not self.config.maker.slices and all(np.all(array == _IGNORED) for array in labels):
             EVENTS.warning(
                 "no labels", "a batch has no token that a model is trained on: its mean loss is NaN"

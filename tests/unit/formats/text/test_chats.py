@@ -332,11 +332,12 @@ def test_tools_that_would_be_lost_are_counted(
     "template",
     [TOOLED, TOOLED.replace("{{ m.content }}", "{% generation %}{{ m.content }}{% endgeneration %}")],
 )
-def test_an_answer_of_weight_zero_is_not_trained(tmp_path: Path, template: str) -> None:
+@pytest.mark.parametrize("name", ["weight", "loss"])
+def test_an_answer_of_weight_zero_is_not_trained(tmp_path: Path, template: str, name: str) -> None:
     (tmp_path / "t.jinja").write_text(template)
-    weights = [[0, 1], [None, 1], [1, 0.5]]
+    weights = [[0, 1], [None, True], [1, 0.5]]
     rows = [
-        {"m": [{"role": "assistant", "content": c, "weight": w} for c, w in zip("ab", two, strict=True)]}
+        {"m": [{"role": "assistant", "content": c, name: w} for c, w in zip("ab", two, strict=True)]}
         for two in weights
     ]
     options: dict[str, Any] = {"messages": "m", "chat_template": tmp_path / "t.jinja"}
@@ -553,6 +554,16 @@ def test_a_completion_of_messages_is_trained_as_a_whole(
         assert trained == ("b;" if template.endswith("jinja") else "b<|im_end|>\n")
 
 
+def test_a_completion_with_an_untrained_message_is_left_out(tmp_path: Path) -> None:
+    completion = talk("b", "c", role="assistant")
+    rows = [{"prompt": talk("a"), "completion": [{**completion[0], "weight": w}]} for w in (0, 1)]
+    options: dict[str, Any] = {"messages": "prompt,completion", "chat_template": "chatml"}
+    summary = convert_text(rows, tmp_path / "d", tokenizer="bytes", **options)
+    assert summary.skipped == {"refused by the chat template": 1}
+    convert_text(rows[1:], tmp_path / "all", tokenizer="bytes", train_on="assistant", **options)
+    assert len(stoker.open(tmp_path / "all")) == 1
+
+
 PROMPT, GOOD, BAD = talk("a"), talk("yes", role="assistant"), talk("no", role="assistant")
 
 
@@ -595,7 +606,7 @@ def test_preference_pairs_of_messages_have_a_prompt_and_two_answers(
     [
         ("chosen,rejected", {"chosen": PROMPT, "rejected": PROMPT + BAD}, "answers to one prompt"),
         ("chosen,rejected", {"chosen": GOOD, "rejected": BAD}, "answers to one prompt"),
-        (None, {"prompt": "a", "chosen": PROMPT + GOOD}, "no text in field 'chosen', but messages: name"),
+        (None, {"prompt": "a", "chosen": PROMPT + GOOD}, "no text in field 'chosen', but messages: give messages= in place of"),
     ],
 )
 def test_answers_without_a_common_prompt_are_refused(

@@ -337,6 +337,7 @@ def test_a_stop_in_mid_epoch_goes_on_without_the_samples_that_are_left_out(tmp_p
     "options",
     [
         {"pack": 8, "max_length": stoker.MaxLength(too_long="split"), "columns": ("labels",)},
+        {"pack": stoker.Streams(8)},
         {"labels": stoker.bucketing.MaskTokens(1e-9, mask_id=1, vocabulary=2), "buckets": None},
         {"batchify": stoker.bucketing.Pad(outputs=("labels",)), "fields": ["q"], "buckets": None},
     ],
