@@ -94,8 +94,8 @@ def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[Any, 
     """The messages of each field, and the variables of the template."""
     pairs = len(fields) == 3  # of which the prompt may be a text that the answers have as messages, too
     chats = [
-        document.get(name)
-        if pairs and name == fields[0] and isinstance(document.get(name), str)
+        field_of(document, name)
+        if pairs and name == fields[0] and isinstance(field_of(document, name), str)
         else _chat_of(document, name)
         for name in fields
     ]
@@ -103,7 +103,7 @@ def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[Any, 
 
 
 def _chat_of(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    chat = document.get(name)
+    chat = field_of(document, name)
     if isinstance(chat, str):  # tables may have messages as JSON
         with suppress(ValueError, RecursionError):
             chat = json.loads(chat)
@@ -244,16 +244,23 @@ def _check_first(
     texts = [name for name, is_text in names.items() if is_text]
     outer = {name.rpartition(".")[0] for name in names}
     fitting = texts if file.is_table else names.keys() - outer
+    lists = [name for name, is_text in names.items() if not is_text]
+    asked = (
+        ("with messages=", fields, names, lists)
+        if messages
+        else ("with fields=(...)", fields, fitting, texts)
+    )
     for kind, option, wanted, found, choice in (
-        ("field", "with fields=(...)", fields, names if messages else fitting, texts),
+        ("field", *asked),
         ("value", "label and columns", columns, names, list(names)),
     ):
         if names and (missing := [name for name in wanted if name not in found]):
             where = "table" if file.is_table else "first line"
+            none = f"none of its values is a {'list' if messages else 'text'}"
             raise SourceError(
                 f"the {where} has no {kind} {missing[0]!r}{' of texts' if missing[0] in names else ''}",
                 path=file.path,
-                hint=f"Choose {option} from: {', '.join(choice) or 'none of its values is a text'}.",
+                hint=f"Choose {option} from: {', '.join(choice) or none}.",
             )
 
 

@@ -526,6 +526,15 @@ def test_messages_of_sharegpt_are_read(tmp_path: Path, form: str, as_text: bool)
     assert bytes(batch.labels[0][batch.labels[0] != -100].tolist()) == b"b<|im_end|>"
 
 
+def test_messages_in_an_object_are_found_and_a_wrong_name_is_refused_with_the_others(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"tokenizer": "bytes", "chat_template": "chatml"}
+    source = write_rows([{"id": "x", "log": {"turns": talk("a", "b")}}], tmp_path / "t.jsonl")
+    convert_text(source, tmp_path / "d", messages="log.turns", **options)
+    assert stoker.open(tmp_path / "d").manifest.options["fields"] == "log.turns"
+    with pytest.raises(SourceError, match=r"no field 'turns'.*(?s:.)Choose with messages= from: log"):
+        convert_text(source, tmp_path / "new", messages="turns", **options)
+
+
 def test_a_role_of_sharegpt_that_is_not_known_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="from neither human nor gpt in 'm': narrator"):
         convert_text(
@@ -606,7 +615,11 @@ def test_preference_pairs_of_messages_have_a_prompt_and_two_answers(
     [
         ("chosen,rejected", {"chosen": PROMPT, "rejected": PROMPT + BAD}, "answers to one prompt"),
         ("chosen,rejected", {"chosen": GOOD, "rejected": BAD}, "answers to one prompt"),
-        (None, {"prompt": "a", "chosen": PROMPT + GOOD}, "no text in field 'chosen', but messages: give messages= in place of"),
+        (
+            None,
+            {"prompt": "a", "chosen": PROMPT + GOOD},
+            "no text in field 'chosen', but messages: give messages= in place of",
+        ),
     ],
 )
 def test_answers_without_a_common_prompt_are_refused(
