@@ -7,8 +7,9 @@ from pathlib import Path
 
 from stoker.arguments import named_arguments
 from stoker.errors import ConfigError
-from stoker.urls import is_url
+from stoker.urls import is_url, without_credentials
 
+from .containers.shard_names import expand
 from .dataset.dataset import Dataset
 from .dataset.index import open_index
 from .dataset.manifest import is_dataset
@@ -68,7 +69,10 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     if cache is not None:
         from .remote.cached_dataset import open_cached
 
-        return open_cached(_indexed(path, class_depth), cache, cache_size, version)
+        is_signed = is_url(path) and without_credentials(os.fspath(path)) != os.fspath(path)
+        indexed = _indexed(path, class_depth)
+        signed = expand(path) if is_signed and indexed is not path else ()
+        return open_cached(indexed, cache, cache_size, version, signed)
     if cache_size is not None:
         raise ConfigError("cache_size needs cache, the folder whose size it limits")
     folder = Path(_indexed(local_folder(path), class_depth))

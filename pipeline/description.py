@@ -19,7 +19,7 @@ from stoker.augment.recipe import from_dict
 from stoker.augment.transforms.base import Description
 from stoker.formats.dataset.versions import split_version
 from stoker.formats.remote.cached_dataset import CachedDataset
-from stoker.urls import is_url
+from stoker.urls import is_url, without_credentials
 
 from .options import Ranks, Reading
 from .order.sampling import open_cached
@@ -126,7 +126,7 @@ def describe_dataset(dataset_argument: Any, source: Any) -> dict[str, Any]:
     if isinstance(dataset_argument, (str, os.PathLike)):
         path = os.fspath(dataset_argument)
         known = split_version(path)[1] is not None
-        description = {"path": path if is_url(path) else str(Path(path).absolute())}
+        description = {"path": without_credentials(path) if is_url(path) else str(Path(path).absolute())}
         return description if known else {**description, "version": version}
     if isinstance(source, CachedDataset):
         raise NotPortableError("a remote dataset that was opened before; give the loader its URL and cache=")

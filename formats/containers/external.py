@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError, StokerError, with_details
-from stoker.urls import is_url, without_credentials
+from stoker.urls import is_url, join_url, split_query, split_url, without_credentials
 
 from ..codecs.codec import ImageHeader
 from ..codecs.header import needed_package, read_header, read_partial_header
@@ -82,9 +82,14 @@ class ExternalShard:
         return os.path.relpath(self.source, home) if inside else self.source
 
     @property
+    def name(self) -> str:
+        """The last part of its path or URL."""
+        return split_url(self.source)[1]
+
+    @property
     def is_compressed(self) -> bool:
         """Whether the name is that of a shard that is compressed as a whole."""
-        return self.file.endswith(self.container.compressed_suffixes)
+        return split_query(self.file)[0].endswith(self.container.compressed_suffixes)
 
     @contextmanager
     def local_file(self, folder: Path | None = None, *, plain: bool = False) -> Iterator[Path]:
@@ -95,7 +100,7 @@ class ExternalShard:
         if not is_url(self.file) and not decompress_it:
             yield Path(self.file)
             return
-        home, _, name = self.file.rpartition("/")
+        home, name = split_url(self.file)
         with tempfile.TemporaryDirectory(prefix="stoker-shard-", dir=folder) as temporary:
             file = Path(temporary, name)  # of the same name, which hints show
             try:
@@ -109,7 +114,7 @@ class ExternalShard:
             except StokerError as error:
                 if not str(error.path).startswith(temporary):
                     raise
-                raise with_details(error, path=self.file, shard=self.source.rpartition("/")[2]) from error
+                raise with_details(error, path=self.file, shard=self.name) from error
 
     def _copy(self, target: Path) -> None:
         store, name = _store_of(self.file)
@@ -152,7 +157,7 @@ class ExternalShard:
 
 
 def _store_of(url: str) -> tuple[Store, str]:
-    folder, _, name = url.rpartition("/")
+    folder, name = split_url(url)
     return Store(folder), name
 
 
@@ -192,7 +197,7 @@ def _detect(source: str) -> Container:
         return container
     for name, row in CONTAINERS.items():
         # Also for a compressed shard, such as x.mds.br.
-        if row.suffix in Path(source).suffixes and (is_url(source) or Path(source).is_file()):
+        if row.suffix in Path(split_query(source)[0]).suffixes and (is_url(source) or Path(source).is_file()):
             return find_container(name)
     if is_url(source) or Path(source).is_file() or not Path(source).exists():
         return find_container(DEFAULT_CONTAINER)
@@ -202,7 +207,7 @@ def _detect(source: str) -> Container:
 def _read_start(source: str, name: str, most: int) -> bytes | None:
     if not is_url(source):
         return read_local_start(Path(source), name, most)
-    store, file = _store_of(f"{source}/{name}".rstrip("/"))
+    store, file = _store_of(join_url(source, name) if name else source)
     size = store.size(file)
     return None if size is None else store.read_range(file, 0, min(most, size))
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, SourceError, optional_import
+from stoker.urls import join_url, split_query
 
 from ..codecs.codec import Codec, ImageHeader
 from ..files import file_digests, open_regular, read_at
@@ -387,7 +388,7 @@ LMDB = Container(
     name="lmdb",
     recognizes=_recognizes,
     data_file=_data_file,
-    data_url=lambda shard: shard if shard.endswith(".mdb") else f"{shard}/{_DATA_FILE}",
+    data_url=lambda shard: shard if split_query(shard)[0].endswith(".mdb") else join_url(shard, _DATA_FILE),
     scan=scan,
     parse_image=parse_image,
     writing=Writing(suffix=".lmdb", writer=LMDBWriter, wrap_image=wrap_image, wrap_array=wrap_array),

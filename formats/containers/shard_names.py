@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 from stoker.errors import ConfigError, SourceError
-from stoker.urls import is_url
+from stoker.urls import is_url, join_url, split_query, split_url
 
 from ..files import check_named, read_regular
 from .container import SUFFIXES
@@ -66,7 +66,7 @@ def expand_braces(text: str) -> list[str]:
 
 def is_pattern(path: str | os.PathLike[str]) -> bool:
     """Return whether a path that does not exist, or a URL, has a list in braces or a pattern."""
-    text = os.fspath(path)
+    text, _ = split_query(path)
     if not is_url(text) and os.path.lexists(text):
         return False
     return "{" in text or ("*" in text if is_url(text) else glob.has_magic(text))
@@ -133,19 +133,19 @@ def _on_disk(name: str) -> list[str]:
 def _at_url(url: str) -> list[str]:
     from ..remote.store import Store
 
-    folder, _, pattern = url.rstrip("/").rpartition("/")
+    folder, pattern = split_url(url)
     if "*" in pattern:
         names = [file.name for file in Store(folder).files() if "/" not in file.name]
         if not (matching := fnmatch.filter(names, pattern)):
             raise SourceError("no file matches the pattern", path=url, hint=_CHECK)
-        shards = [f"{folder}/{name}" for name in matching]
+        shards = [join_url(folder, name) for name in matching]
         check_complete(shards, pattern)
         return shards
-    whole = Store(f"{folder}/{pattern}")
+    whole = Store(url)
     if _has_suffix(pattern) or Store(folder).size(pattern) is not None or not whole.is_folder():
         return [whole.url]
     names = [file.name for file in whole.files() if "/" not in file.name]
-    shards = [f"{whole.url}/{name}" for name in _shards_among(names)]
+    shards = [whole.at(name) for name in _shards_among(names)]
     check_complete(shards)
     return shards or [whole.url]
 
@@ -159,7 +159,7 @@ def check_complete(shards: Collection[str], pattern: str = "*", *, chosen: bool 
     """
     present = defaultdict[str, set[str]](set)
     for shard in shards:
-        folder, _, name = shard.rpartition("/")
+        folder, name = split_url(shard)
         present[folder].add(name)
     for folder, names in present.items():
         there = _missing(folder, [file.name for file in Path(folder).glob("*")]) if chosen else {}
@@ -249,7 +249,7 @@ def _is_compressed(name: str) -> bool:
 
 def names_tfrecord(path: str) -> bool:
     """Return whether a path or URL is named as TFRecord files are, which have no usual suffix."""
-    name = path.rpartition("/")[2]
+    name = split_query(path)[0].rpartition("/")[2]
     if (match := _OF.fullmatch(name)) is not None and not match[5]:
         return True
     return "tfrec" in name.lower() and not name.endswith((".idx", ".index", ".json", ".txt"))

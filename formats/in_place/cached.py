@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 
 from stoker._native import first_changed
 from stoker.log import EventLog, progress_line
-from stoker.urls import is_url, without_credentials
+from stoker.urls import is_url, split_query, without_credentials
 
 from ..codecs.header import reads_heic
 from ..containers.container import SUFFIXES, is_local_shard
 from ..containers.external import find_shards
 from ..containers.listing import LISTING_NAME, read_listing, write_listing
-from ..containers.shard_names import expand, is_pattern
+from ..containers.shard_names import expand, is_pattern, names_tfrecord
 from ..dataset.columns import Strings
 from ..dataset.manifest import MANIFEST_NAME, Manifest
 from ..files import write_durably
@@ -47,7 +47,7 @@ def names_shards(path: str | os.PathLike[str]) -> bool:
     # On a disk the start of the first shard decides. At a URL the name decides: it must be an archive, a list
     # in braces or a pattern.
     if is_url(path):
-        return is_pattern(path) or os.fspath(path).endswith(SUFFIXES)
+        return is_pattern(path) or names_tfrecord(os.fspath(path)) or split_query(path)[0].endswith(SUFFIXES)
     return is_local_shard(Path(expand(path)[0]))
 
 
@@ -55,7 +55,8 @@ def index_shards_in_cache(path: str | os.PathLike[str]) -> Path:
     """Return the folder of the index of shards; it is made if the cache does not have it."""
     origin = without_credentials(os.fspath(path)) if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
     container, shards = find_shards([path], door="open")
-    identity = [value for shard in shards for value in (shard.source, shard.size, shard.modified)]
+    of_each = ((without_credentials(one.source), one.size, one.modified) for one in shards)
+    identity = [value for values in of_each for value in values]
 
     def make(folder: Path) -> None:
         with progress_line(f"indexing {origin}", "bytes") as show:

@@ -129,7 +129,7 @@ class _Indexer:
 
     def __post_init__(self) -> None:
         self._container = self.shards[0].container
-        self._shard_names = _unique_names([shard.source for shard in self.shards])
+        self._shard_names = _unique_names([shard.name for shard in self.shards])
         self._rows = _Rows(self.folder, self.names.columns)
         self._joined = Shard(_JOINED, 0, 0, None)  # its records are rewritten in one piece
         self._class_names = ClassNames(self.classes or ())
@@ -314,9 +314,8 @@ def _labels_of(index: Index, name: str) -> npt.NDArray[np.int64]:
     return index.column(name) if kind == "int64" else np.empty(0, np.int64)
 
 
-def _unique_names(sources: list[str]) -> list[str]:
+def _unique_names(names: list[str]) -> list[str]:
     """Return file names, with a number before each that occurs twice."""
-    names = [source.rpartition("/")[2] for source in sources]
     count = Counter(names)
     return [name if count[name] == 1 else f"{number:05d}-{name}" for number, name in enumerate(names)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -173,12 +173,14 @@ def open_cached(
     cache: str | os.PathLike[str],
     size: str | int | None = None,
     version: int | None = None,
+    signed: Sequence[str] = (),
 ) -> CachedDataset:
     """Open a remote dataset with a local cache, whose folder several processes may share."""
+    # ``signed`` are the URLs with credentials of shards that lie elsewhere; no manifest has them.
     check_local(cache=cache)
     limit = None if size is None else parse_byte_size("cache_size", size)
     stop = threading.Event()
-    remote = open_remote(url, stop, version)
+    remote = open_remote(url, stop, version, signed)
     folder = Path(cache) / remote.manifest.cache_name
     with cache_errors(folder):
         make_private_folder(folder)

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from stoker.arguments import check_progress, whole_number
 from stoker.errors import ConfigError, DatasetError, StorageError, WriteError, with_details
-from stoker.urls import is_url
+from stoker.urls import is_url, without_credentials
 
 from ..containers.container import find_container
 from ..dataset.manifest import (
@@ -95,7 +95,10 @@ def check_local(**folders: str | os.PathLike[str]) -> None:
 
 
 def open_remote(
-    url: str | os.PathLike[str], stop: threading.Event, version: int | None = None
+    url: str | os.PathLike[str],
+    stop: threading.Event,
+    version: int | None = None,
+    signed: Sequence[str] = (),
 ) -> RemoteDataset:
     """Read the manifest of a version of a remote dataset, None for the last; ``stop`` ends all reading."""
     store = Store(url, stop)
@@ -118,7 +121,9 @@ def open_remote(
             path=store.url,
             hint="Convert the images, which copies them into shards: stoker convert SOURCE TARGET.",
         )
-    files = tuple(_data_file(shard, manifest, store) for shard in manifest.shards)
+    urls = {without_credentials(one): one for one in signed}
+    with_urls = (replace(shard, path=urls.get(shard.path or "", shard.path)) for shard in manifest.shards)
+    files = tuple(_data_file(shard, manifest, store) for shard in with_urls)
     shards = (replace(shard, path=shard.name) if is_url(shard.path) else shard for shard in manifest.shards)
     index = manifest.index
     return RemoteDataset(

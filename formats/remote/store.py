@@ -22,11 +22,11 @@ from itertools import count
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from stoker.errors import MissingDependencyError, SourceError, StorageError, install_hint
 from stoker.log import EventLog
-from stoker.urls import is_url, without_credentials
+from stoker.urls import is_url, join_url, split_query, split_url, without_credentials
 
 from ..files import temporary_folder
 from ..threads import thread_map
@@ -87,7 +87,8 @@ class Store:
     """A folder at a URL, or of the local file system."""
 
     def __init__(self, url: str | os.PathLike[str], stop: threading.Event | None = None) -> None:
-        self.url = os.fspath(url).rstrip("/")
+        base, query = split_query(url)
+        self.url = base.rstrip("/") + query
         self._stop = stop or threading.Event()
         self._has_answered = False
         self._fs, root = _file_system(self.url)
@@ -100,7 +101,7 @@ class Store:
         return f"Store({without_credentials(self.url)!r})"
 
     def at(self, name: str) -> str:
-        return f"{self.url}/{name}"
+        return join_url(self.url, name)
 
     def child(self, name: str) -> Store:
         return Store(self.at(name), self._stop) if name else self
@@ -165,7 +166,15 @@ class Store:
         return int(_run_until_stopped(self._fs, receiving, self._stop))
 
     def is_folder(self) -> bool:
-        return bool(self._try("", "looked for", lambda: self._fs.isdir(self._root)))
+        def ask() -> bool:
+            try:
+                return bool(self._fs.isdir(self._root))
+            except Exception as error:
+                if getattr(error, "status", None) == 403 and self._is_web:
+                    return False  # a signature is often for one file; reading it says more
+                raise
+
+        return self._try("", "looked for", ask)
 
     def files(self, names: Iterable[str] | None = None) -> list[StoredFile]:
         """Return all files in the folder and in folders in it, sorted by name."""
@@ -282,7 +291,9 @@ class Store:
         return path
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
+        if name and split_query(self._root)[1]:
+            name = quote(name, safe="/%")
+        return join_url(self._root, name) if name else self._root
 
     def _existing(self, name: str, what: str, action: Callable[[], T]) -> T:
         try:
@@ -422,7 +433,9 @@ def _file_system(url: str) -> Any:
             f"{url} needs the package fsspec", path=url, hint=install_hint("fsspec", "aiohttp")
         ) from error
     try:
-        options = {"client_kwargs": _web_session()} if url.startswith(_WEB) else {}
+        options: dict[str, Any] = {}
+        if url.startswith(_WEB):  # a signature is sent as it is
+            options = {"client_kwargs": _web_session(), "encoded": bool(split_query(url)[1])}
         return fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
         message, hint = (
@@ -524,11 +537,11 @@ class RangeReader:
     """Reads ranges of files, which may lie in different folders, until ``stop`` is set."""
 
     def __init__(self, urls: Sequence[str], stop: threading.Event) -> None:
-        self._parts = [url.rpartition("/") for url in urls]
+        self._parts = [split_url(url) for url in urls]
         self._stores = {folder: Store(folder, stop) for folder in {part[0] for part in self._parts}}
 
     def __call__(self, number: int, start: int, stop: int) -> bytes:
-        folder, _, name = self._parts[number]
+        folder, name = self._parts[number]
         return self._stores[folder].read_range(name, start, stop)
 
 
@@ -574,7 +587,7 @@ def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]
         for number, path in enumerate(paths):
             file = Path(path)
             if is_url(path):
-                folder, _, name = os.fspath(path).rpartition("/")
+                folder, name = split_url(path)
                 file = Path(temporary, str(number), name)
                 file.parent.mkdir()
                 store = Store(folder)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError, StokerError
-from stoker.urls import is_url
+from stoker.urls import is_url, split_url
 
 from ..containers.external import ExternalShard, error_about, find_shards, parse_records
 from ..containers.image_record import FeatureNames, LeftOutError
@@ -88,7 +88,7 @@ def _list(name: str, source: Source) -> Listing:
         cut = pieces.astype(np.int32) if pieces.max() > 1 else None
         byte_ranges = FileRanges(files, sizes, file, offset.copy(), cut)
     return Listing(
-        files[0].rpartition("/")[0],
+        split_url(files[0])[0],
         keys.to_arrow(),
         length.copy(),
         np.array([one.modified for one in shards], np.int64)[file],
@@ -108,7 +108,7 @@ def _images(
     shard: ExternalShard, names: FeatureNames, renamed: Mapping[str, str | None] | None
 ) -> Iterator[_Image | Skip]:
     """Yield the images of a shard. ``renamed`` names their columns in the dataset, None by their names."""
-    name = shard.file.rpartition("/")[2]
+    name = split_url(shard.file)[1]
     try:
         for parsed in parse_records(shard.records(), shard.container, names, name, shard.file, headers=False):
             record, sample = parsed.record, parsed.sample

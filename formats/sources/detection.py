@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from stoker.urls import is_url
+from stoker.urls import is_url, split_query, split_url
 
 from ..containers.container import find_container, is_local_shard
 from ..containers.shard_names import expand, is_pattern, names_tfrecord
@@ -47,13 +47,14 @@ _OF_COCO = re.compile(rb'"(images|annotations|categories|licenses)"\s*:\s*\[')
 
 
 def _text(source: Source) -> str:
-    return os.fspath(source.path).rstrip("/")
+    return split_query(source.path)[0].rstrip("/")
 
 
 def _is_folder_at_url(source: Source) -> bool:
     """Whether the URL of a source may be a folder, by its name."""
     text = _text(source)
-    return is_url(text) and not is_pattern(text) and not PurePosixPath(text).suffix
+    named = is_pattern(text) or names_tfrecord(text) or PurePosixPath(text).suffix
+    return is_url(text) and not named
 
 
 def _is_named(source: Source, suffixes: tuple[str, ...]) -> bool:
@@ -85,8 +86,7 @@ def is_dataset_of_stoker(source: Source) -> bool:
     """Whether a source is a dataset, or a version of one such as ``shards/train@2``."""
     path, _ = split_version(source.path)
     if is_url(path):
-        is_folder = _is_folder_at_url(Source(path)) and not names_tfrecord(_text(source))
-        return is_folder and Store(path).size(MANIFEST_NAME) is not None
+        return _is_folder_at_url(Source(path)) and Store(path).size(MANIFEST_NAME) is not None
     return source.dataset is not None or Path(path, MANIFEST_NAME).exists()
 
 
@@ -161,7 +161,7 @@ def voc_folders(source: Source) -> tuple[SourceFolder, str, str] | None:
 
 def is_open_images(source: Source) -> bool:
     """Whether a source is a CSV with the columns of Open Images' objects; at a URL, by its name."""
-    path = os.fspath(source.path)
+    path, _ = split_query(source.path)
     if not path.lower().endswith(".csv"):
         return False
     if is_url(path):
@@ -185,12 +185,12 @@ def holds_coco(source: Source) -> bool:
 
 
 def _start_of_json(source: Source) -> bytes:
-    path = os.fspath(source.path)
+    path, _ = split_query(source.path)
     if not path.lower().endswith((".json", ".json.gz")):
         return b""
     head = b""
     if is_url(path):
-        folder, _, name = path.rpartition("/")
+        folder, name = split_url(source.path)
         head = Store(folder).read_if_there(name, most=_HEAD_BYTES) or b""
     else:
         with suppress(OSError):
@@ -202,13 +202,13 @@ def is_list(source: Source) -> bool:
     """Whether a source is a file, but not a YAML of YOLO; at a URL, whether it has the name of a list."""
     path = source.path
     if is_url(path):
-        return has_list_suffix(path) or os.fspath(path).lower().endswith(".txt")
+        return has_list_suffix(path) or _text(source).lower().endswith(".txt")
     return not Path(path).is_dir() and not is_data_file(path)
 
 
 def has_list_suffix(path: str | os.PathLike[str]) -> bool:
     """Whether a path or URL has the name of a list; a .txt may be something else."""
-    return os.path.splitext(path)[1].lower() in _LISTS  # noqa: PTH122 - it may be a URL
+    return os.path.splitext(split_query(path)[0])[1].lower() in _LISTS  # noqa: PTH122 - it may be a URL
 
 
 def is_yolo(source: Source) -> bool:
@@ -221,7 +221,7 @@ def is_yolo(source: Source) -> bool:
 
 def is_data_file(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a ``data.yaml`` of YOLO or darknet's ``obj.data``, by its suffix; not by its name."""
-    return os.fspath(path).lower().endswith((".yaml", ".yml", ".data"))
+    return split_query(path)[0].lower().endswith((".yaml", ".yml", ".data"))
 
 
 def yolo_folders(source: Source) -> tuple[SourceFolder, SourceFolder] | None:

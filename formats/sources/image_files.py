@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from stoker.errors import DecodeError, ImageTooLargeError, SourceError
-from stoker.urls import is_url, without_credentials
+from stoker.urls import is_url, split_url, without_credentials
 
 from ..codecs.codec import CODECS, SIGNATURE_BYTES, ImageHeader, is_image_start
 from ..codecs.header import DAMAGE_CHECKS, needed_package, read_header
@@ -149,7 +149,7 @@ def read_byte_range(file: str, file_size: int, offset: int, size: int, pieces: i
         raise SkippedError("larger than 2 GiB", "")
     stored = size + (pieces - 1) * _BYTES_BETWEEN_PIECES
     if is_url(file):
-        folder, _, name = file.rpartition("/")
+        folder, name = split_url(file)
         data = _store(folder).read_range(name, offset, offset + stored)
     else:
         with _opened("", file, listed=True) as descriptor:

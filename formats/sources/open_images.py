@@ -12,7 +12,6 @@ the nearest value, and becomes run lengths.
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError, SourceError
-from stoker.urls import is_url
+from stoker.urls import is_url, split_url
 
 from ..codecs.codec import MAX_PIXELS
 from ..dataset.annotations import runs_of_mask
@@ -62,7 +61,7 @@ def list_open_images(source: Source) -> Listing:
     """List the images of a CSV of Open Images that are in the folder of images, with their objects."""
     # The masks of a CSV of segmentations are in the folder ``instances``. An image is ``ID.jpg`` in the
     # folder of images, by default the folder of the CSV. Classes are in sorted order of their names.
-    name = os.fspath(source.path).rpartition("/")[2]
+    name = split_url(source.path)[1]
     images = AnnotatedImages(name, f"line {{}} of {name}", relative=True)
     names = _descriptions(source.open(source.folder_of_file))
     root, instances = resolve(source.options.images or source.folder_of_file), source.options.instances

@@ -13,7 +13,7 @@ from typing import Any
 
 from stoker.errors import SourceError
 from stoker.processes import cached_property
-from stoker.urls import is_url
+from stoker.urls import is_url, split_url
 
 from ..dataset.dataset import Dataset
 from ..files import leaves_folder, open_regular, read_at
@@ -78,7 +78,9 @@ class Source:
     @property
     def folder_of_file(self) -> str:
         """Path or URL of the folder that holds the source, a file."""
-        return os.path.dirname(os.fspath(self.path)) or "."  # noqa: PTH120 - may be a URL
+        if is_url(self.path):
+            return split_url(self.path)[0]
+        return os.path.dirname(os.fspath(self.path)) or "."  # noqa: PTH120 - as text
 
     def open(self, path: str | os.PathLike[str]) -> SourceFolder:
         """The folder at a path or URL, which need not exist; always the same one."""

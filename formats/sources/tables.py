@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.log import EventLog
-from stoker.urls import is_url
+from stoker.urls import is_url, join_url, split_query, split_url
 
 from ..containers.shard_names import check_complete, expand, files_in
 from ..dataset.columns import each
@@ -101,13 +101,14 @@ def list_table(source: Source) -> Listing:
 def _find_tables(source: Source) -> list[str]:
     """Paths or URLs of the files of a source, in the order of their names or of their state."""
     text = os.fspath(source.path).rstrip("/")
-    if text.endswith(PARQUET):  # perhaps a folder, as Spark, Dask and Ray write it
+    is_file = split_query(text)[0].endswith(PARQUET)
+    if is_file:  # perhaps a folder, as Spark, Dask and Ray write it
         found = (
             [one] if is_url(one) or not Path(one).is_dir() else files_in(one, PARQUET) for one in expand(text)
         )
         files = [file for some in found for file in some]
     elif is_url(text):
-        files = [f"{text}/{name}" for name in source.folder.names(PARQUET)]
+        files = [join_url(text, name) for name in source.folder.names(PARQUET)]
     elif (saved := saved_files(text, "convert")) is not None:
         files = saved
     else:
@@ -117,7 +118,7 @@ def _find_tables(source: Source) -> list[str]:
             "there is no Parquet file", path=source.path, hint="Name the files: 'URL/data/*.parquet'."
         )
     check_one_split([source.path], files, "convert")
-    if not text.endswith(PARQUET):  # expand has checked it
+    if not is_file:  # expand has checked it
         check_complete(files)
     return files
 
@@ -186,7 +187,7 @@ def _status(path: str) -> tuple[int, int]:
     if not is_url(path):
         status = Path(path).stat()
         return status.st_size, status.st_mtime_ns
-    folder, _, name = path.rpartition("/")
+    folder, name = split_url(path)
     if (there := Store(folder).status(name)) is None:
         raise SourceError("there is no such table", path=path, hint="Check the spelling of its name.")
     return there
@@ -214,7 +215,7 @@ def opened_table(path: str, size: int, metadata: Any = None) -> Iterator[Any]:
         "pre_buffer": False,
     }
     if is_url(path):
-        folder, _, name = path.rpartition("/")
+        folder, name = split_url(path)
         stream = pa.PythonFile(RangeFile(Store(folder), name, size), mode="r")
         with stream, pq.ParquetFile(stream, **options) as file:
             yield file
@@ -375,10 +376,11 @@ def _holds_bytes(kind: pa.DataType) -> bool:
 
 def _keys(tables: list[TableFile], uses: _ColumnUses, values: dict[str, pa.ChunkedArray]) -> pa.Array:
     """Names of the samples, (N,) large_string: as the table has them, or file and row."""
-    root = os.path.commonpath([os.path.dirname(one.path) for one in tables]) if len(tables) > 1 else ""  # noqa: PTH120 - may be URLs
+    paths = [split_query(one.path)[0] for one in tables]
+    root = os.path.commonpath(map(os.path.dirname, paths)) if len(tables) > 1 else ""
     numbered = []
-    for table in tables:
-        name = table.path[len(root) :].lstrip("/") if root else table.path.rpartition("/")[2]
+    for table, path in zip(tables, paths, strict=True):
+        name = path[len(root) :].lstrip("/") if root else path.rpartition("/")[2]
         numbers = pa.array(np.arange(sum(table.rows))).cast(pa.large_string())
         prefix = pa.scalar(f"{name.rpartition('.')[0]}/", pa.large_string())
         padded = pc.utf8_lpad(numbers, _DIGITS, "0")
@@ -407,7 +409,7 @@ def _listing(
     row = np.arange(len(keys)) - np.repeat(np.cumsum(counts) - counts, counts)
     columns = {new: value_column(values[name], name, tables[0].path) for name, new in uses.values.items()}
     return Listing(
-        tables[0].path.rpartition("/")[0],
+        split_url(tables[0].path)[0],
         keys,
         np.repeat(np.maximum(means, 1), counts),
         np.array([table.modified for table in tables], np.int64)[file],

@@ -7,7 +7,6 @@ bottom stay. ``difficult`` and ``truncated`` become columns of the index.
 
 from __future__ import annotations
 
-import os
 import re
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from stoker.errors import SourceError
+from stoker.urls import split_url
 
 from .detection import ANNOTATIONS, voc_folders
 from .listing import Listing
@@ -39,7 +39,7 @@ def list_voc(source: Source) -> Listing:
 
 def _listed(source: Source) -> list[str]:
     """Names in a list of ImageSets; its second column, whether an image shows a class, is not used."""
-    name = os.fspath(source.path).rpartition("/")[2]
+    name = split_url(source.path)[1]
     lines = source.open(source.folder_of_file).lines(name)
     if lines is None:
         raise SourceError("there is no such list of images", path=source.path)

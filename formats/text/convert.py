@@ -204,6 +204,13 @@ def _matching(path: Paths) -> list[Paths]:
     if os.path.isdir(text):  # noqa: PTH112 - a text may be no path
         if (saved := saved_files(text.rstrip("/"), "convert-text")) is not None:
             return list(saved)
+        if files := files_in(text, ".parquet"):  # as Spark and Dask write a table
+            check_one_split([path], files, "convert-text")
+            check_complete(files)
+            return list(files)
+        if (Path(text) / MANIFEST_NAME).exists():
+            message = "the source is a dataset, whose samples are token ids"
+            raise SourceError(message, path=path, hint="Convert its source again.")
         counts = Counter("".join(file.suffixes[-2:]) for file in Path(text).iterdir() if file.is_file())
         likely = counts.most_common(1)[0][0] if counts else ".jsonl"
         raise SourceError(
@@ -212,7 +219,7 @@ def _matching(path: Paths) -> list[Paths]:
             hint=f"Name the files in it: '{text.rstrip('/')}/*{likely}'.",
         )
     if _may_exist(text):
-        return list(_in_folder(path)) if Path(text).is_dir() else [path]
+        return [path]
     if not glob.has_magic(text):
         hint = "Check the spelling. A string names a file; to convert texts in a list, give iter(texts)."
         raise SourceError("the text cannot be read: No such file or directory", path=path, hint=hint)
@@ -222,22 +229,6 @@ def _matching(path: Paths) -> list[Paths]:
     check_one_split([path], matches, "convert-text")
     check_complete(matches, os.path.basename(text))  # noqa: PTH119 - a pattern
     return list(matches)
-
-
-def _in_folder(folder: Paths) -> list[str]:
-    """The Parquet files in a folder, as Spark and Dask write it."""
-    if (Path(folder) / MANIFEST_NAME).exists():
-        raise SourceError(
-            "the source is a dataset, whose samples are token ids",
-            path=folder,
-            hint="Convert its source again.",
-        )
-    if not (files := files_in(os.fspath(folder), ".parquet")):
-        hint = "Name its files, such as 'FOLDER/*.txt'."
-        raise SourceError("the text cannot be read: it is a folder", path=folder, hint=hint)
-    check_one_split([folder], files, "convert-text")
-    check_complete(files)
-    return files
 
 
 def _may_exist(path: str) -> bool:

@@ -23,6 +23,8 @@ class FaultyServer:
         corrupt: How many more answers have one byte changed, by name.
         latency: Seconds before each answer.
         ranges: Whether the server answers range requests as such.
+        signature: The query that every request must have; empty for none.
+        only: The end of all paths that the signature allows.
         closed: While this event is set, the server closes every connection without an answer.
         held: While this event is not set, the server gives no answer.
         concerns: Whether ``closed`` and ``held`` hold for a request, by its name and its number, from 1.
@@ -34,6 +36,7 @@ class FaultyServer:
         self.corrupt: dict[str, int] = {}
         self.latency = 0.0
         self.ranges = True
+        self.signature = self.only = ""
         self.closed, self.held = threading.Event(), threading.Event()
         self.held.set()
         self.concerns: Callable[[str, int], bool] = lambda name, number: True
@@ -63,7 +66,11 @@ class FaultyServer:
                 self.do_GET()
 
             def do_GET(self) -> None:
-                server._answer(self, root / self.path.lstrip("/"))
+                path, _, query = self.path.partition("?")
+                if (server.signature and query != server.signature) or not path.endswith(server.only):
+                    self.send_error(403)
+                    return
+                server._answer(self, root / path.lstrip("/"))
 
         return Handler
 

@@ -7,10 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from helpers.datasets import jpeg
+from helpers.shards import example, write_samples, write_tfrecord
 
 import stoker
-from stoker.errors import StorageError
+from stoker.augment import Resize
+from stoker.errors import StokerError, StorageError
 from stoker.formats.in_place.shards import index
 
 
@@ -78,3 +83,43 @@ def test_external_shards_at_a_server_without_ranges_are_an_error(
     with pytest.raises(StorageError, match="does not answer range requests") as caught:
         index([f"{server.url}/{name}"], tmp_path / "there")
     assert caught.value.path == f"{server.url}/{name}"
+
+
+@pytest.mark.parametrize("source", ["c.parquet", "a.tar", "a-00000-of-00001", "list.csv", "dataset"])
+def test_signed_urls_are_sources_and_leave_no_signature(
+    tmp_path: Path, make_dataset: Callable[..., Path], serve: Callable[[Path], Any], source: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "indexes"))
+    folder = tmp_path / "served"
+    (make_dataset()).rename(tmp_path / "dataset")
+    folder.mkdir()
+    images = [jpeg(i) for i in range(3)]
+    pq.write_table(pa.table({"image": images, "label": [0, 1, 2]}), folder / "c.parquet")
+    write_samples(folder / "a.tar", [{"__key__": f"{i}", "jpg": jpeg(i), "cls": i} for i in range(3)])
+    write_tfrecord(folder / "a-00000-of-00001", [example(one, i) for i, one in enumerate(images)])
+    (folder / "0.jpg").write_bytes(images[0])
+    (folder / "list.csv").write_text("path,label\n0.jpg,cat")
+    (tmp_path / "dataset").rename(folder / "dataset")
+    server = serve(folder)
+    server.signature = "X-Signature=SECRET%2F1"
+    server.only = "" if source in ("list.csv", "dataset") else source
+    url = f"{server.url}/{source}?{server.signature}"
+    summary = stoker.convert(url, tmp_path / "out")
+    assert summary.written == {"list.csv": 1, "dataset": 6}.get(source, 3)
+    if source not in ("c.parquet", "list.csv"):
+        dataset = stoker.open(url, cache=tmp_path / "cache")
+        assert dataset.read(1) == stoker.open(tmp_path / "out").read(1)
+        loader = stoker.ImageLoader(
+            url.replace("//", "//user:SECRET@"), batch_size=2, transforms=[Resize((8, 8))],
+            reading=stoker.Reading(cache=stoker.Cache(tmp_path / "cache")), output="numpy",
+        )  # fmt: skip
+        assert "SECRET" not in f"{dataset!r} {loader.describe()} {loader.state_dict()}"
+    if source.startswith("a"):
+        index([url], tmp_path / "in_place")
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [file for file in files if b"SECRET" in file.read_bytes()]
+    server.signature = "another"
+    with pytest.raises(StokerError) as caught:
+        stoker.convert(url, tmp_path / "again")
+    assert "SECRET" not in str(caught.value)
