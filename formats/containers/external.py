@@ -287,11 +287,12 @@ class Window:
 class ParsedRecord(NamedTuple):
     """A record of a shard, and the sample in it."""
 
-    record: Record
+    record: Record | None  # None if the shard cannot be read further
     sample: ExternalSample | None = None  # None if the record has none
     reason: str = ""  # Why it is left out
     header: ImageHeader | None = None  # Header of the image, if headers are read
     crc: int | None = None  # CRC32C of the image, if headers are read and all of the image was read for that
+    error: StokerError | None = None  # Why the record, or the rest of the shard, cannot be used
 
 
 def parse_records(
@@ -306,8 +307,16 @@ def parse_records(
     """Yield the records of a shard with their samples; errors name the shard, its path and the record."""
     # With ``headers``, a record whose image has no header that can be read is left out.
     header = crc = None
-    for record in records:
+    remaining = iter(records)
+    while True:
         sample = None
+        try:
+            record = next(remaining)
+        except StopIteration:
+            return
+        except (CorruptRecordError, SourceError) as error:
+            yield ParsedRecord(None, error=with_details(error, path=path, shard=shard))
+            return
         try:
             sample = container.parse_image(record, names)
             if headers:
@@ -319,7 +328,7 @@ def parse_records(
         except LeftOutError as error:
             parsed = ParsedRecord(record, reason=str(error))
         except (CorruptRecordError, SourceError) as error:
-            raise error_about(error, record, shard, path) from error
+            parsed = ParsedRecord(record, error=error_about(error, record, shard, path))
         yield parsed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..sources.listing import (
     NO_TOKENS,
     Listing,
     Skip,
+    check_damage,
     lost_classes,
     missing_classes_error,
     name_reasons,
@@ -41,6 +43,12 @@ def list_samples(source: Source, source_format: SourceFormat, arguments: Convert
     names = None if arguments.classes is None else tuple(arguments.classes)
     selection = arguments.selection
     listing = list_source(source, source_format)
+    if listing.damaged:
+        allowed = None if arguments.strict or selection.allow_loss is None else Fraction(1)
+        total = len(listing) + len(listing.damaged)
+        remedy = "Or leave them out, up to a share: allow_loss={share:g}."
+        skips = check_damage(listing.damaged, total, allowed, remedy)
+        listing = replace(listing, skipped=tuple(sorted([*listing.skipped, *skips])), damaged=())
     if arguments.strict:
         _check_nothing_lost(source.path, listing)
     if listing.missing_classes and not selection.allow_missing_classes:

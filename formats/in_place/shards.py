@@ -12,6 +12,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.arguments import check_progress, named_arguments
-from stoker.errors import ConfigError, DatasetError, SourceError
+from stoker.errors import ConfigError, DatasetError, SourceError, StokerError, with_details
+from stoker.log import EventLog
 from stoker.urls import is_url
 
 from ..containers.container import Record, Sidecar
@@ -45,7 +47,7 @@ from ..remote.store import Store
 from ..sources.archives import name_parts
 from ..sources.columns import typed_column
 from ..sources.datasets import list_samples
-from ..sources.listing import Listing, Skip, missing_classes_error, no_images_error
+from ..sources.listing import Listing, Skip, check_damage, missing_classes_error, no_images_error
 from ..sources.objects import BadObjectError, ObjectTable, check_shares, checked_box
 from ..sources.source import Source
 from ..threads import thread_map
@@ -58,6 +60,8 @@ _MOST_CLASSES = 1_000_000
 _CONNECTIONS = 32  # shards that are read at once, each by one request after the other
 _INT64 = range(-(1 << 63), 1 << 63)
 _JOINED = "joined-records"
+_FIRST_ERRORS = 20  # without one record that can be used
+_LOG = EventLog("in_place")
 
 
 @named_arguments
@@ -69,13 +73,16 @@ def index(
     names: FeatureNames | Mapping[str, Any] | None = None,
     classes: Sequence[str] | None = None,
     checksums: bool = False,
+    allow_loss: Fraction | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Manifest:
     """Make a dataset of existing shards without rewriting them."""
-    # Every record is read once and its checksums are verified. From a tar archive at a URL, only headers and
-    # small members are fetched, unless ``checksums`` is set. An image whose header cannot be read is left out
-    # and counted in ``Manifest.skipped``. The sidecars of the container, such as DALI's ``.idx`` files of
-    # TFRecord shards, are written beside the index.
+    # Records that cannot be used, and the rest of a shard after a damage, are an error that names all; with
+    # ``allow_loss``, up to this share of records are left out and counted. Every record is read once and its
+    # checksums are verified. From a tar archive at a URL, only headers and small members are fetched, unless
+    # ``checksums`` is set. An image whose header cannot be read is left out and counted in
+    # ``Manifest.skipped``. The sidecars of the container, such as DALI's ``.idx`` files of TFRecord shards,
+    # are written beside the index.
     check_progress(progress)
     check_named(into=into)
     chosen, shards = find_shards(paths, container)
@@ -87,7 +94,8 @@ def index(
     by_ranges = chosen.scan_headers is not None and is_url(shards[0].file) and not checksums
 
     def make(folder: Path) -> Manifest:
-        return _Indexer(folder, shards, names, classes, progress).run(locations, by_ranges=by_ranges)
+        indexer = _Indexer(folder, shards, names, classes, allow_loss, progress)
+        return indexer.run(locations, by_ranges=by_ranges)
 
     return _make_at_url(make, Store(into)) if is_url(into) else publish_index(Path(into), make)
 
@@ -125,6 +133,7 @@ class _Indexer:
     shards: list[ExternalShard]
     names: FeatureNames
     classes: Sequence[str] | None
+    allow_loss: Fraction | None
     progress: Callable[[int, int], None] | None
 
     def __post_init__(self) -> None:
@@ -135,6 +144,7 @@ class _Indexer:
         self._class_names = ClassNames(self.classes or ())
         self._label_type: type | None = None  # of all labels: int, str, float, tuple or NoneType
         self._skipped: Counter[str] = Counter()
+        self._damaged: list[StokerError] = []
         self._lost: dict[str, Counter[str]] = defaultdict(Counter)  # the reasons, by the name of a class
         self._total, self._done = sum(shard.size for shard in self.shards), 0
 
@@ -150,6 +160,7 @@ class _Indexer:
             self._refuse(self._class_names.contradictions(number))
             self._done += shard.size
             self._report(0)
+        self._check_damage()
         self._refuse(self._class_names.names_of_several_labels())
         classes = self.classes
         if classes is None:
@@ -200,7 +211,10 @@ class _Indexer:
             shard, name = self.shards[number], self._shard_names[number]
             records = shard.records()
             found = parse_records(records, self._container, self.names, name, shard.file, headers=True)
-            return [one._replace(record=one.record._replace(parts=(), read=None)) for one in found]
+            return [
+                one if one.record is None else one._replace(record=one.record._replace(parts=(), read=None))
+                for one in found
+            ]
 
         for _, found in thread_map(read, range(len(self.shards)), "fetch", _CONNECTIONS, _CONNECTIONS):
             yield found
@@ -213,23 +227,41 @@ class _Indexer:
         count = done = 0
         shard, name = self.shards[number], self._shard_names[number]
         for parsed in records:
+            if parsed.error is not None:
+                self._damaged.append(with_details(parsed.error, path=shard.file))
+            if parsed.record is None:
+                break
             count += 1
-            if parsed.sample is None or parsed.reason:
+            if parsed.error is not None:
+                self._stop_early()
+            elif parsed.sample is None or parsed.reason:
                 self._skipped[parsed.reason] += 1
                 if parsed.sample is not None and isinstance(parsed.sample.label, str):
                     self._lost[parsed.sample.label][parsed.reason] += 1
             else:
                 try:
-                    self._add(number, parsed, parsed.sample)
+                    self._add(number, parsed.record, parsed, parsed.sample)
                 except SourceError as error:
-                    raise error_about(error, parsed.record, name, shard.file) from error
+                    self._damaged.append(error_about(error, parsed.record, name, shard.file))
+                    self._stop_early()
             done += parsed.record.length
             if count % _RECORDS_PER_REPORT == 0:
                 self._report(done)
         return count
 
-    def _add(self, shard: int, parsed: ParsedRecord, sample: ExternalSample) -> None:
-        record = parsed.record
+    def _stop_early(self) -> None:
+        """Raise the errors so far if no record can be used: an option is wrong, or all are."""
+        if len(self._damaged) >= _FIRST_ERRORS and not self._rows.count:
+            self._check_damage()
+
+    def _check_damage(self) -> None:
+        remedy = "Or leave them out: stoker index SHARDS --into DATASET --allow-loss {share:g}"
+        total = self._rows.count + sum(self._skipped.values()) + len(self._damaged)
+        for skip in check_damage(self._damaged, total, self.allow_loss, remedy):
+            self._skipped[skip.reason] += 1
+            _LOG.warning(f"{skip.key} {skip.detail}", f"{skip.key} is left out: {skip.detail}")
+
+    def _add(self, shard: int, record: Record, parsed: ParsedRecord, sample: ExternalSample) -> None:
         number, offset = record.number, record.offset
         key = sample.key or f"{self._shard_names[shard]}:{number}"
         if self.names.label_type == "shard":
@@ -259,6 +291,12 @@ class _Indexer:
     def _check_label(self, sample: ExternalSample) -> None:
         label_type = type(sample.label)
         if self._label_type is None:
+            self._label_type = label_type
+        if self._label_type is type(None) is not label_type and self._rows.places():
+            forgotten, self._rows = self._rows.places(), _Rows(self.folder, self.names.columns)
+            for number, key in forgotten:  # the first records lack the label that others have
+                where = {"path": self.shards[number].file, "shard": self._shard_names[number], "key": key}
+                self._damaged.append(with_details(label_type_error(None, label_type), **where))
             self._label_type = label_type
         if label_type is not self._label_type:
             raise label_type_error(sample.label, self._label_type)
@@ -332,7 +370,7 @@ class _Rows:
         self.folder = folder
         self._rows: list[tuple[Any, ...]] = []
         self._labels: list[int | float | tuple[int, ...]] = []
-        self._count = 0
+        self.count = 0
         self._objects: ObjectTable | None = None  # of all rows, in memory; None if no record has objects
         self._values: dict[str, list[str]] = {name: [] for name in columns}
         self._types: dict[str, set[type]] = {name: set() for name in columns}
@@ -345,7 +383,7 @@ class _Rows:
             f"{name}_" if name in _RESERVED_NAMES else name: value for name, value in sample.columns.items()
         }
         for name in columns.keys() - self._values.keys():
-            if self._count:
+            if self.count:
                 raise SourceError(
                     f"the record has the column {name!r}, unlike those before it",
                     hint="Name the columns that all records have.",
@@ -364,9 +402,13 @@ class _Rows:
             column.append("" if value is None else str(value))
         if sample.objects is not None:
             yield from self._add_objects(sample.objects, height, width)
-        self._count += 1
+        self.count += 1
         if len(self._rows) >= _ROWS_IN_MEMORY:
             self._flush()
+
+    def places(self) -> list[tuple[int, str]]:
+        """The shard and the key of each row; empty if some rows are not in memory."""
+        return [] if self._parts else [(row[0], row[5]) for row in self._rows]
 
     def _add_objects(self, objects: ExternalObjects, height: int, width: int) -> Iterator[str]:
         """Add the objects of a row, and yield a reason for each that is left out. Boxes are clipped."""
@@ -380,7 +422,7 @@ class _Rows:
                 yield str(error.args[0])
                 continue
             table.add(
-                self._count,
+                self.count,
                 (left, top, right, bottom),
                 label,
                 i,
@@ -404,7 +446,7 @@ class _Rows:
             changes[name] = None if types == {type(None)} else partial(typed_column, types=types, name=name)
         objects: dict[str, pa.Array] = {}
         if self._objects is not None:
-            objects = self._objects.columns(np.array(self._objects.image, np.int64), self._count)
+            objects = self._objects.columns(np.array(self._objects.image, np.int64), self.count)
         concat_indexes(self._parts, path, objects, changes)
         for part in self._parts:
             part.unlink()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,11 @@ from ..dataset.columns import Strings
 from ..dataset.index import KNOWN_COLUMNS
 from ..threads import available_cores, thread_map
 from .columns import EntryColumns
-from .listing import FileRanges, ListedBlocks, Listing, Skip, no_images_error
+from .listing import FileRanges, ListedBlocks, Listing, Skip, check_damage, no_images_error
 from .source import Source
 
 _CONNECTIONS = 16  # shards at URLs that are read at once
+_ANOTHER_LABEL = "Name another part for the label in fields, or none."
 _ROLES = ("image", "label", "key")
 _TAKEN_NAMES = {*KNOWN_COLUMNS, "label", "row", "image", "mask", "count", "dataset", "segmentation"}
 
@@ -40,7 +41,7 @@ class _Image(NamedTuple):
     entry: dict[str, Any]  # The label and the columns of its sample
 
 
-def _list(name: str, source: Source) -> Listing:
+def _list(name: str, source: Source) -> Listing:  # noqa: C901 - one pass over all shards
     """List the images in shards of a container, in the order of the shards and of their records."""
     container, shards = find_shards([source.path], name, door="convert")
     usual = container.feature_names or FeatureNames()
@@ -51,34 +52,46 @@ def _list(name: str, source: Source) -> Listing:
         names = replace(names, columns={})
     threads = _CONNECTIONS if is_url(shards[0].file) else available_cores()
 
-    def read(shard: ExternalShard) -> list[_Image | Skip]:
+    def read(shard: ExternalShard) -> list[_Image | Skip | StokerError]:
         return list(_images(shard, names, renamed))
 
     columns = EntryColumns(cells=False, path=source.path, captions=source.caption_name)
-    keys, skipped = Strings(), list[Skip]()
+    keys, skipped, damaged = Strings(), list[Skip](), list[StokerError]()
+    labelled: list[bool] = []
     ranges: list[tuple[int, int, int, int, int]] = []  # shard, record, offset, bytes, pieces
     for number, (_, images) in enumerate(thread_map(read, shards, "list", threads, threads)):
         for image in images:
             if isinstance(image, Skip):
                 skipped.append(image)
+            elif isinstance(image, StokerError):
+                damaged.append(image)
             else:
                 keys.add(image.key.encode(errors="backslashreplace"))
                 ranges.append((number, *image.place))
                 columns.add(image.entry)
+                labelled.append(image.entry["label"] is not None)
     if not ranges:
+        check_damage(damaged, 0, None, "")
         raise no_images_error("the shards hold no image", source.path, skipped)
+    files = tuple(one.file for one in shards)
     shard, record, offset, length, pieces = np.array(ranges, np.int64).T
-    rows = np.arange(len(shard), dtype=np.int64)
+    rows = np.flatnonzero(labelled) if any(labelled) else np.arange(len(shard), dtype=np.int64)
+    names_of_all = keys.to_arrow()
+    for row in np.setdiff1d(np.arange(len(shard)), rows).tolist():
+        where = {"path": files[shard[row]], "record": int(record[row]), "key": names_of_all[row].as_py()}
+        damaged.append(
+            SourceError("the sample has no class, and others have one", hint=_ANOTHER_LABEL, **where)
+        )
+    shard, record, offset, length, pieces = np.array(ranges, np.int64)[rows].T
     try:
-        has_labels = columns.has_labels("samples", "class")
-        labels, classes = columns.labels(rows) if has_labels else (None, ())
+        labels, classes = columns.labels(rows) if any(labelled) else (None, ())
     except ValueError as error:
         raise SourceError(
             f"the classes cannot be used: {error}",
             path=source.path,
-            hint="Name another part for the label in fields, or none.",
+            hint=_ANOTHER_LABEL,
         ) from error
-    file, files = shard.astype(np.int32), tuple(one.file for one in shards)
+    file = shard.astype(np.int32)
     sizes = tuple(one.size for one in shards)
     blocks = byte_ranges = None
     if any(one.is_compressed for one in shards):
@@ -89,13 +102,14 @@ def _list(name: str, source: Source) -> Listing:
         byte_ranges = FileRanges(files, sizes, file, offset.copy(), cut)
     return Listing(
         split_url(files[0])[0],
-        keys.to_arrow(),
+        names_of_all.take(pa.array(rows)),
         length.copy(),
         np.array([one.modified for one in shards], np.int64)[file],
         labels=labels,
         classes=classes,
         columns=columns.others(rows),
         skipped=tuple(sorted(skipped)),
+        damaged=tuple(damaged),
         ranges=byte_ranges,
         blocks=blocks,
     )
@@ -106,12 +120,15 @@ list_tar, list_recordio, list_mds = (partial(_list, name) for name in ("webdatas
 
 def _images(
     shard: ExternalShard, names: FeatureNames, renamed: Mapping[str, str | None] | None
-) -> Iterator[_Image | Skip]:
+) -> Iterator[_Image | Skip | StokerError]:
     """Yield the images of a shard. ``renamed`` names their columns in the dataset, None by their names."""
     name = split_url(shard.file)[1]
     try:
         for parsed in parse_records(shard.records(), shard.container, names, name, shard.file, headers=False):
             record, sample = parsed.record, parsed.sample
+            if parsed.error is not None or record is None:
+                yield cast("StokerError", parsed.error)
+                continue
             key = record.key.decode(errors="backslashreplace") or f"{name}:{record.number}"
             if sample is None:
                 yield Skip(key, parsed.reason)

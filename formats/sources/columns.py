@@ -93,8 +93,12 @@ class EntryColumns:
         return not unlabelled
 
     def labels(self, rows: Rows) -> tuple[pa.Array, tuple[str, ...]]:
-        """Labels of the entries at ``rows``, (M,) int64 or lists of int64, and the names of their classes."""
+        """Labels of the entries at ``rows``, (M,) int64 or lists of int64, and the names of their classes.
+
+        All of them have labels.
+        """
         types = self._labels.types
+        types.discard(type(None))
         if not self._cells and len(types) > 1:
             raise ValueError("some labels are numbers and some are names")
         counts = np.frombuffer(self._label_counts, np.int64)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -16,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stoker.errors import SourceError
+from stoker.errors import SourceError, StokerError, with_details
 from stoker.urls import without_credentials
 
 from ..containers.container import is_local_shard
@@ -156,6 +158,7 @@ class Listing(ListedFiles):
     columns: Mapping[str, pa.Array] = field(default_factory=dict)  # Further columns of the index, (N,) each
     skipped: tuple[Skip, ...] = ()  # Files and objects that were left out while listing
     missing_classes: tuple[Skip, ...] = ()  # Classes of the source that have no image, with the reason
+    damaged: tuple[StokerError, ...] = ()  # Why records, or files from some record on, cannot be used
     objects: ListedObjects | None = None  # Objects of the images, if the source has any
     masks: ListedFiles | None = None  # The mask of each image, if the source has masks
     arrays: Mapping[str, ListedArrays] = field(default_factory=dict)  # Arrays of the samples, by name
@@ -249,6 +252,32 @@ def no_images_error(
     return SourceError(
         f"{message}; left out: {reasons}" if reasons else message, path=path, hint=remedies or hint
     )
+
+
+_MOST_ERRORS = 100
+UNUSABLE = "record or file that cannot be used"
+
+
+def check_damage(
+    errors: Sequence[StokerError], total: int, allowed: Fraction | None, remedy: str
+) -> list[Skip]:
+    """Return the skips of records and files that cannot be used, of ``total``.
+
+    Raises the first error, which names all, if they are more than ``allowed``; None allows none.
+    """
+    if errors and (allowed is None or Fraction(len(errors), max(total, len(errors))) > allowed):
+        also = [f"Also: {str(error).partition(chr(10))[0]}" for error in errors[1:_MOST_ERRORS]]
+        if len(errors) > _MOST_ERRORS:
+            also.append(f"And {len(errors) - _MOST_ERRORS:,} more.")
+        percent = min(100, math.ceil(Fraction(100 * len(errors), max(total, len(errors)))))
+        hint = "\n".join(
+            filter(
+                None,
+                (errors[0].hint, *also, remedy.format(share=percent / 100) if total > len(errors) else ""),
+            )
+        )
+        raise with_details(errors[0], hint=hint) from errors[0]
+    return [Skip(error.key or error.shard or str(error.path), UNUSABLE, error.message) for error in errors]
 
 
 _NAMED_CLASSES = 5

@@ -77,6 +77,13 @@ def index(
         typer.Option(min=1, help="Directory levels that name the class of an image; by default all."),
     ] = None,
     unlabelled: Unlabelled = False,
+    allow_loss: Annotated[
+        str | None,
+        typer.Option(
+            help="Share of the records, such as 1%, that may be left out because they cannot be used, or "
+            "lack the label that others have. By default an error names all of them."
+        ),
+    ] = None,
     checksums: Annotated[
         bool,
         typer.Option("--checksums", help="Read tar archives at URLs whole, for a checksum of every image."),
@@ -95,6 +102,7 @@ def index(
       stoker index caffe/train_lmdb --into shards/train --classes cat,dog
       stoker index 'laion/{00000..00099}.tar' --into shards/laion --column width=json:width
     """
+    from stoker.formats.conversion.options import parse_loss
     from stoker.formats.in_place.images import index_images, is_image_source
     from stoker.formats.in_place.shards import index as run
     from stoker.formats.sources.classes import parse_class_names
@@ -130,6 +138,7 @@ def index(
             names={name: value for name, value in names.items() if value is not None},
             classes=class_names,
             checksums=checksums,
+            allow_loss=None if allow_loss is None else parse_loss("allow_loss", allow_loss),
             progress=show,
         )
     print_skipped(manifest.skipped)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.command_line import run
 from helpers.datasets import jpeg, verified
 from helpers.images import encode, first_images
 from helpers.shards import datum, example, write_lmdb, write_tfrecord
@@ -433,6 +436,59 @@ def test_a_record_without_a_label_after_one_with_a_label_is_refused(indexed: Ind
     with pytest.raises(SourceError, match="no label, unlike those before it") as caught:
         indexed([example(jpeg(0), 0), {"image/encoded": jpeg(1)}])
     assert caught.value.record == 1
+
+
+def write_damaged(folder: Path, unlabelled: int) -> str:
+    """A pattern of four archives: a sample of the first has no label, and two of the others are damaged."""
+    for number in range(4):
+        with tarfile.open(folder / f"{number}.tar", "w") as archive:
+            for i in range(6):
+                members = {"jpg": jpeg(i, 20, 20), "cls": b"1"}
+                if (number, i) == (0, unlabelled):
+                    del members["cls"]
+                for suffix, data in members.items():
+                    header = tarfile.TarInfo(f"{number}{i}.{suffix}")
+                    header.size = len(data)
+                    archive.addfile(header, io.BytesIO(data))
+    data = (folder / "1.tar").read_bytes()
+    (folder / "1.tar").write_bytes(data[: len(data) // 2])
+    (folder / "2.tar").write_bytes(b"x" + (folder / "2.tar").read_bytes()[1:])
+    return str(folder / "*.tar")
+
+
+@pytest.mark.parametrize("unlabelled", [0, 3, 5])
+@pytest.mark.parametrize("door", ["index", "convert"])
+def test_one_error_names_all_damage_which_allow_loss_leaves_out(
+    tmp_path: Path, door: str, unlabelled: int
+) -> None:
+    source, into = write_damaged(tmp_path, unlabelled), tmp_path / "into"
+    command = ("index", source, "--into", into) if door == "index" else ("convert", source, into)
+    with pytest.raises((SourceError, CorruptRecordError)) as caught:
+        run(*command)
+    lines = str(caught.value).splitlines()
+    assert [sum(f"{number}.tar" in line for line in lines) for number in range(4)] == [1, 1, 1, 0]
+    assert f"'0{unlabelled}'" in str(caught.value)
+    assert "checksum of a header" in str(caught.value)
+    assert not into.exists()
+    with pytest.raises((SourceError, CorruptRecordError)):
+        run(*command, "--allow-loss", "1%")
+    printed = run(*command, "--allow-loss", "30%")
+    assert "skipped 3: record or file that cannot be used" in printed
+    dataset = stoker.open(into)
+    keys = dataset.keys(range(len(dataset)))
+    assert {f"0{i}" for i in range(6)} - set(keys) == {f"0{unlabelled}"}
+    assert {key for key in keys if key[0] in "23"} == {f"3{i}" for i in range(6)}
+    assert set(dataset.labels.tolist()) == {1}
+    assert sum(len(batch.label) for batch in stoker.ImageLoader(dataset, batch_size=4, transforms=[])) == len(
+        keys
+    )
+
+
+def test_a_wrong_option_is_not_an_error_of_every_record(indexed: Indexed) -> None:
+    records = [example(jpeg(0), b"name%d" % i) for i in range(200)]
+    with pytest.raises(SourceError, match="label") as caught:
+        indexed(records, names={"label_type": "float"})
+    assert str(caught.value).count("Also:") < 30
 
 
 @pytest.mark.parametrize(

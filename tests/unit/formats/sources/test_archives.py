@@ -251,7 +251,7 @@ def test_fields_choose_the_label_and_the_columns(archives: Path, tmp_path: Path)
         ("x.tar.gz", "the file is compressed"),
         ("none.tar", "cannot be read: No such"),
         ("mds", "raw pixels"),
-        ("some.tar", "some samples have a class and some have none"),
+        ("some.tar", "the sample has no class, and others have one"),
         ("none.mds", "cannot be read: No such|does not exist|no such"),
     ],
 )
