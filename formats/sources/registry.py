@@ -62,12 +62,12 @@ SOURCE_FORMATS = (
     SourceFormat("recordio", detection.is_recordio, "archives.list_recordio"),
     SourceFormat("mds", detection.is_mds, "archives.list_mds", has_captions=True),
     SourceFormat("webdataset", detection.is_webdataset, "archives.list_tar", has_captions=True),
+    SourceFormat("shards", detection.is_shards, ".in_place.shards.list_shards", has_captions=True),
     SourceFormat("voc", detection.is_voc, "voc.list_voc"),
     SourceFormat(
         "open_images", detection.is_open_images, "open_images.list_open_images", reads_instances=True
     ),
     SourceFormat("coco", detection.is_coco, "coco.list_coco"),
-    SourceFormat("shards", detection.is_shards, ".in_place.shards.list_shards", has_captions=True),
     SourceFormat("list", detection.is_list, "file_list.list_named_images", has_captions=True),
     SourceFormat("yolo", detection.is_yolo, "yolo.list_yolo"),
     SourceFormat("labelme", detection.is_labelme, "labelme.list_labelme"),
