@@ -240,6 +240,13 @@ def displace_boxes(params: ImageParams, boxes: Float, owner: Owner) -> Float:
     return boxes
 
 
+def displace_corners(params: ImageParams, points: Float, owner: Owner) -> Float:
+    """Displaced points of objects, (M, P, 2), also where they lie outside."""
+    for step in _displacements(params):
+        points = _moved(params, step, points, owner)
+    return points
+
+
 def displace_keypoints(params: ImageParams, keypoints: Float, owner: Owner) -> Float:
     """Displaced keypoints, (M, K, 3) as they are given; (0, 0, 0) where one leaves the output."""
     limits = _limits(params, owner)[:, None]

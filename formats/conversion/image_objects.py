@@ -107,6 +107,8 @@ def resize_objects(objects: Annotations, geometry: ResizeGeometry, source: tuple
         labelled = points[..., 2] > 0
         points[labelled, :2] = _moved(points[labelled, :2], scale, shift)
         moved["keypoints"] = points
+    if objects.corners is not None:
+        moved["corners"] = _moved(objects.corners, scale, shift)
     if objects.polygons is not None:
         moved["polygons"] = [[_moved(part, scale, shift) for part in parts] for parts in objects.polygons]
     if objects.runs is not None:
@@ -177,6 +179,8 @@ def turn_objects(
         # The left eye in a mirrored image is the right eye in the image as shown.
         is_mirror = transposed ^ mirrored[0] ^ mirrored[1]
         moved["keypoints"] = points[:, list(swap)] if is_mirror and len(swap) else points
+    if objects.corners is not None:
+        moved["corners"] = turned(objects.corners)
     if objects.polygons is not None:
         moved["polygons"] = [[turned(part) for part in parts] for parts in objects.polygons]
     if objects.runs is not None:

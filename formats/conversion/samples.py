@@ -251,7 +251,7 @@ def check_samples(source: Any) -> None:
 
 
 BOX_FORMATS = ("XYXY", "XYWH", "CXCYWH")
-_OBJECT_FIELDS = ("boxes", "box_labels", "crowd", "area", "object_id", "keypoints", "masks")
+_OBJECT_FIELDS = ("boxes", "box_labels", "crowd", "area", "object_id", "keypoints", "corners", "masks")
 _OPTIONAL_FIELDS = frozenset({"crowd", "area", "object_id"})  # with a default in samples that lack them
 _FARTHEST = 1e18  # pixels; the square, an area, still is a float32
 
@@ -290,6 +290,7 @@ def _make_objects(
         keypoints=_keypoints(arguments["keypoints"], number, keypoints, key)
         if "keypoints" in arguments
         else None,
+        corners=_corners(arguments["corners"], number, key) if "corners" in arguments else None,
         polygons=[polygons for polygons, _ in masks] if "masks" in arguments else None,
         runs=[runs for _, runs in masks] if "masks" in arguments else None,
     )
@@ -320,6 +321,16 @@ def _boxes(value: Any, box_format: str, key: str) -> Floats:
             hint=f"Boxes are read as box_format={box_format!r}.",
         )
     return boxes.astype(np.float32)
+
+
+def _corners(value: Any, number: int, key: str) -> Floats:
+    corners: Floats = _numbers("corners", value, np.float32, key)
+    corners = corners.reshape(0, 4, 2) if not corners.size else corners
+    if corners.shape != (number, 4, 2) or not (np.abs(corners) < _FARTHEST).all():
+        raise ConfigError(
+            f"corners must be finite and have the shape ({number}, 4, 2), found {corners.shape}", key=key
+        )
+    return corners
 
 
 def _keypoints(value: Any, number: int, each: int | None, key: str) -> Floats:

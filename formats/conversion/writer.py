@@ -124,6 +124,7 @@ _OF_ALL = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *BAND_COLUMNS, *CAPTION_COLUMNS}
 _COLUMNS = {
     ("boxes", "box_labels"): {f"object_{name}" for name in ("boxes", "labels", "crowd", "area", "id")},
     ("keypoints",): {"object_keypoints"},
+    ("corners",): {"object_corners"},
     ("masks",): {
         f"object_{name}" for name in ("polygons", "polygon_sizes", "polygon_owner", "runs", "run_counts")
     },
@@ -363,8 +364,9 @@ class Writer(WriterContext):
 
                 - ``boxes``: (M, 4) numbers, and ``box_labels``: M names or numbers, of the M objects of the
                   image. For each object also ``crowd`` (M,) bool, ``area`` (M,), ``object_id`` (M,) int64,
-                  ``keypoints`` (M, K, 3) of x, y and visibility, or (M, 3K); and ``masks``: (M, H, W), or M
-                  arrays (H, W), lists of polygons, or run lengths as COCO has them.
+                  ``keypoints`` (M, K, 3) of x, y and visibility, or (M, 3K), and ``corners`` (M, 4, 2), x and
+                  y of the corners of oriented boxes; and ``masks``: (M, H, W), or M arrays (H, W), lists of
+                  polygons, or run lengths as COCO has them.
                 - ``segmentation``: a mask of classes, (H, W) uint8 or uint16, or a file of it, or its path.
                 - The name ``caption_column``: a text or several.
                 - Any other name is a column: a number, a text, or an array of numbers of any shape.

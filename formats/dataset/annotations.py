@@ -31,6 +31,7 @@ OBJECT_COLUMNS: dict[str, pa.DataType] = {
     "object_area": pa.large_list(pa.float32()),
     "object_id": pa.large_list(pa.int64()),
     "object_keypoints": pa.large_list(pa.float32()),
+    "object_corners": pa.large_list(pa.float32()),
     "object_polygons": pa.large_list(pa.float32()),
     "object_polygon_sizes": pa.large_list(pa.int32()),
     "object_polygon_owner": pa.large_list(pa.int32()),
@@ -40,9 +41,9 @@ OBJECT_COLUMNS: dict[str, pa.DataType] = {
 """Index columns of the M objects of a sample.
 
 boxes has 4M numbers (left, top, right, bottom); labels, crowd, area and id have M each; keypoints has 3KM (x,
-y, visibility). polygons has x and y of all vertices of all polygons, polygon_sizes the number of vertices of
-each polygon, and polygon_owner the object of each polygon. runs has the run lengths of all objects, and
-run_counts the number of run lengths of each object."""
+y, visibility), corners 8M (x and y of four corners). polygons has x and y of all vertices of all polygons,
+polygon_sizes the number of vertices of each polygon, and polygon_owner the object of each polygon. runs has
+the run lengths of all objects, and run_counts the number of run lengths of each object."""
 
 MASK_COLUMNS: dict[str, pa.DataType] = {
     "mask_offset": pa.int64(),
@@ -57,6 +58,7 @@ _NUMBERS = {"crowd": bool, "area": np.float32, "id": np.int64}
 _ALWAYS = ("boxes", "labels", *_NUMBERS)
 _PARTS = {
     "keypoints": ("keypoints",),
+    "corners": ("corners",),
     "polygons": ("polygons", "polygon_sizes", "polygon_owner"),
     "runs": ("runs", "run_counts"),
 }
@@ -101,6 +103,9 @@ class Annotations:
     id: npt.NDArray[np.int64]  # (M,) int64, the object's number in its source
     # (M, K, 3) float32, x, y, visibility (0 not labelled, 1 hidden, 2 visible); None if the dataset has none
     keypoints: npt.NDArray[np.float32] | None = None
+    # (M, 4, 2) float32, x and y of the corners of oriented boxes, in the order of the source and not clipped;
+    # None if the dataset has none. ``boxes`` are upright boxes around them
+    corners: npt.NDArray[np.float32] | None = None
     polygons: Polygons | None = None
     # The run lengths of each object, empty for objects with polygons; None if the dataset has none
     runs: list[Runs] | None = None
@@ -190,6 +195,8 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
     if "object_keypoints" in columns:
         points = _of_each(columns, "object_keypoints", labels, 3 * keypoints)
         attributes["keypoints"] = points.reshape(len(boxes), keypoints, 3)
+    if "object_corners" in columns:
+        attributes["corners"] = _of_each(columns, "object_corners", labels, 8).reshape(-1, 4, 2)
     if "object_polygons" in columns:
         attributes["polygons"] = _polygons(columns, labels)
     if "object_runs" in columns:
@@ -252,6 +259,8 @@ def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
     widths = {"boxes": 4, "labels": 1, "crowd": 1, "area": 1, "id": 1}
     if first.keypoints is not None:
         widths["keypoints"] = 3 * first.keypoints.shape[1]
+    if first.corners is not None:
+        widths["corners"] = 8
     columns = {
         _PREFIX + name: _joined([getattr(sample, name) for sample in samples], width * counts)
         for name, width in widths.items()

@@ -39,6 +39,7 @@ _EMPTY_LISTS = frozenset(
 )
 _ZERO_OF_EACH_OBJECT = "object_run_counts"
 _WIDENED = ("double", "int64")  # types of a column whose new values happen to be whole
+_CORNERS = "object_corners"
 _TEXT_OPTIONS = ("fields", "tokenizer_digest", "vocab_size", "pad_id", "dtype", "template_digest")
 
 
@@ -75,6 +76,8 @@ def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, objec
         "kind": (first.sample_type, other.sample_type),
     }
     filled = {*_EMPTY_LISTS, _ZERO_OF_EACH_OBJECT}
+    if _CORNERS not in first.columns:  # outlines of four vertices alone have them, too, and lose them here
+        filled.add(_CORNERS)
     for name in sorted((first.columns.keys() | other.columns.keys()) - filled):
         types = (first.columns.get(name, "none"), other.columns.get(name, "none"))
         compared[f"column {name}"] = types if types != _WIDENED else types[:1] * 2
@@ -110,6 +113,8 @@ def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
 def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Path) -> None:
     """Write the rows of all datasets as one index, and sync it; temporary files lie beside it."""
     columns = list(dict.fromkeys(name for part in parts for name in part.manifest.columns))
+    if _CORNERS not in parts[0].manifest.columns:
+        columns = [name for name in columns if name != _CORNERS]
     first_shard, files = 0, []
     for number, part in enumerate(parts):
         widened = {name for name, kind in parts[0].manifest.columns.items() if kind == "double"}

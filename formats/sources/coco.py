@@ -134,13 +134,13 @@ class _Reader:
         if category is None:
             raise BadObjectError("object of an unknown category", str(value.get("category_id"))[:60])
         left, top, width, height = box
-        corners = checked_box(left, top, left + width, top + height)
+        box, corners = checked_box(left, top, left + width, top + height), list[float]()
         crowd = _is_crowd(value.get("iscrowd")) and not self._crowds_as_objects
         attributes = value.get("attributes")
         rotation: Any = attributes.get("rotation") if isinstance(attributes, dict) else None
         if numbers([rotation]) and rotation % 360 and not segmentation:
             area = area if numbers([area]) and area >= 0 else width * height
-            corners = turned_box(*corners, rotation)
+            box, corners = turned_box(*box, rotation)
             self._table.turned += 1
         try:
             keypoints = _read_keypoints(value.get("keypoints"))
@@ -152,12 +152,13 @@ class _Reader:
             self._run_sizes[len(self._table)] = run_size
         self._table.add(
             image,
-            corners,
+            box,
             self._category_numbers.setdefault(category, len(self._category_numbers)),
             object_id,
             area=area if numbers([area]) and area >= 0 else None,
             crowd=crowd,
             keypoints=keypoints,
+            corners=corners,
             polygons=polygons,
             runs=runs,
         )

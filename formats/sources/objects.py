@@ -70,12 +70,23 @@ def checked_box(left: float, top: float, right: float, bottom: float) -> Box:
     return box
 
 
-def turned_box(left: float, top: float, right: float, bottom: float, degrees: float) -> Box:
-    """The upright box around a box that is turned about its centre, as CVAT's ``rotation`` says."""
-    cos, sin = abs(math.cos(math.radians(degrees))), abs(math.sin(math.radians(degrees)))
-    x, y, width, height = (left + right) / 2, (top + bottom) / 2, right - left, bottom - top
-    across, down = (width * cos + height * sin) / 2, (width * sin + height * cos) / 2
-    return checked_box(x - across, y - down, x + across, y + down)
+def turned_box(
+    left: float, top: float, right: float, bottom: float, degrees: float
+) -> tuple[Box, list[float]]:
+    """The upright box around a box that CVAT's ``rotation`` turns about its centre, and its corners."""
+    checked_box(left, top, right, bottom)
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    x, y, half, high = (left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2
+    corners: list[float] = []
+    for a, b in ((-half, -high), (half, -high), (half, high), (-half, high)):
+        corners += (x + a * cos - b * sin, y + a * sin + b * cos)
+    return box_around(corners), corners
+
+
+def box_around(points: Sequence[float]) -> Box:
+    """The upright box around points, x and y in turn."""
+    xs, ys = points[0::2], points[1::2]
+    return checked_box(min(xs), min(ys), max(xs), max(ys))
 
 
 def area_of(xs: Sequence[float], ys: Sequence[float]) -> float:
@@ -99,6 +110,8 @@ class ObjectTable:
         self.polygon_values = array("f")  # x and y of all vertices of all polygons of all objects
         self.polygon_sizes = array("i")  # Vertices of each polygon
         self.polygon_counts = array("i")  # Polygons of each object
+        # Corners of all objects, x and y; NaN where an object has none. Empty where no object has any
+        self.corner_values = array("f")
         self.run_values = array("I")  # Run lengths of all objects
         self.run_counts = array("i")  # Run lengths of each object
         self.extra: dict[str, array[int]] = {}  # Further columns, by name
@@ -117,6 +130,7 @@ class ObjectTable:
         area: float | None = None,
         crowd: bool = False,
         keypoints: Sequence[float] = (),
+        corners: Sequence[float] = (),
         polygons: Sequence[Sequence[float]] = (),
         runs: npt.NDArray[np.uint32] | None = None,
         extra: Mapping[str, int] | None = None,
@@ -132,6 +146,10 @@ class ObjectTable:
         self.crowd.append(crowd)
         self.keypoint_values.extend(keypoints)
         self.keypoint_sizes.append(len(keypoints))
+        if corners or self.corner_values:
+            missing = 8 * len(self) - len(self.corner_values)
+            self.corner_values.extend([math.nan] * (missing - len(corners)))
+            self.corner_values.extend(corners)
         for polygon in polygons:
             self.polygon_values.extend(polygon)
             self.polygon_sizes.append(len(polygon) // 2)
@@ -199,6 +217,10 @@ class ObjectTable:
             table[np.arange(3 * self.keypoints) < sizes[:, None]] = _view(self.keypoint_values)[given]
             points = table[order].reshape(-1)
             columns["object_keypoints"] = ListColumn.of_counts(3 * self.keypoints * counts, points)
+        if self.corner_values:
+            corners = self._corners()
+            if not np.isnan(corners).any():
+                columns["object_corners"] = ListColumn.of_counts(8 * counts, corners[order].reshape(-1))
         if self.polygon_sizes:
             columns |= self._polygons(order, counts)
         if self.run_values:
@@ -207,6 +229,18 @@ class ObjectTable:
             columns["object_run_counts"] = ListColumn.of_counts(counts, of_objects.counts)
         types = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in columns}
         return {name: columns[name].to_arrow().cast(arrow_type) for name, arrow_type in sorted(types.items())}
+
+    def _corners(self) -> npt.NDArray[np.float32]:
+        """(M, 8) corners of all objects, NaN for none; where boxes are turned, the others have their own."""
+        corners: npt.NDArray[np.float32] = _view(self.corner_values).reshape(-1, 8).copy()
+        bare = (
+            (self.turned > 0)
+            & (_view(self.polygon_counts) == 0)
+            & (_view(self.run_counts) == 0)
+            & np.isnan(corners[:, 0])
+        )
+        corners[bare] = _view(self.box).reshape(-1, 4)[bare][:, [0, 1, 2, 1, 2, 3, 0, 3]]
+        return corners
 
     def _polygons(self, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> dict[str, ListColumn]:
         of_objects = ListColumn.of_counts(_view(self.polygon_counts), _view(self.polygon_sizes))

@@ -75,7 +75,8 @@ def _object(node: Element) -> tuple[str, dict[str, Any]]:
     if not (rotation := _rotation(node)):
         return name, {"box": box, "extra": extra}
     area = (box[2] - box[0]) * (box[3] - box[1])
-    return name, {"box": turned_box(*box, rotation), "extra": extra, "area": area, "turned": True}
+    around, corners = turned_box(*box, rotation)
+    return name, {"box": around, "extra": extra, "area": area, "turned": True, "corners": corners}
 
 
 def _number(node: Element, path: str) -> float:

@@ -39,6 +39,7 @@ from .objects import (
     BadObjectError,
     ObjectTable,
     area_of,
+    box_around,
     check_shares,
     checked_box,
     swap_of,
@@ -297,9 +298,15 @@ class _Reader:
             self.table.add(image, box, int(label), index, keypoints=self._keypoints(values[4:]))
         elif len(values) >= 6 and len(values) % 2 == 0:
             check_shares(values, "; keypoints need kpt_shape in data.yaml")
-            xs, ys = values[0::2], values[1::2]
-            box = checked_box(min(xs), min(ys), max(xs), max(ys))
-            self.table.add(image, box, int(label), index, area=area_of(xs, ys), polygons=[values])
+            self.table.add(
+                image,
+                box_around(values),
+                int(label),
+                index,
+                area=area_of(values[0::2], values[1::2]),
+                corners=_corners(values),
+                polygons=[values],
+            )
         else:
             raise BadObjectError("line that is no object", f"{1 + len(values)} numbers")
 
@@ -320,6 +327,12 @@ def _numbers(line: str) -> tuple[float, ...]:
         return tuple(map(float, line.split()))
     except ValueError as error:
         raise BadObjectError("line that is no object", str(error)) from error
+
+
+def _corners(outline: Sequence[float]) -> Sequence[float]:
+    """The four corners of an oriented box; empty for an outline of more vertices."""
+    opened = outline[:-2] if outline[:2] == outline[-2:] else outline
+    return opened if len(opened) == 8 else ()
 
 
 def read_names(folders: Iterable[SourceFolder]) -> YoloNames:

@@ -101,8 +101,9 @@ class AnnotationConfig:
             return ColumnSpec(column, self.masks.dtype, size, views=views)
         if name == "count":
             return ColumnSpec(column, "int64", (), views=views)
-        shapes = {"boxes": (4,), "keypoints": (len(dataset.manifest.annotations.keypoints), 3), "masks": size}
-        dtypes = {**_BOX_COLUMNS, "keypoints": "float32", "masks": "uint8"}
+        points = (len(dataset.manifest.annotations.keypoints), 3)
+        shapes = {"boxes": (4,), "corners": (4, 2), "keypoints": points, "masks": size}
+        dtypes = {**_BOX_COLUMNS, "corners": "float32", "keypoints": "float32", "masks": "uint8"}
         dtype = dtypes.get(name) or _extra_dtype(dataset.types[name])
         shape = (None, *shapes.get(name, ()))
         return ColumnSpec(column, dtype, shape, ragged=self.objects.form == "ragged", views=views)
@@ -115,6 +116,7 @@ def task_columns(dataset: SampleSource) -> tuple[str, ...]:
         own = [name for name, kind in dataset.types.items() if is_object_column(name, kind)]
         names += _BOX_COLUMNS
         names += [name for name in own if name.startswith(EXTRA_PREFIX) and name not in OBJECT_COLUMNS]
+        names += ["corners"] if "object_corners" in dataset.types else []
         names += ["keypoints"] if "keypoints" in dataset.tasks else []
         names += ["masks"] if "instances" in dataset.tasks else []
     return (*names, *(["segmentation"] if {"segmentation", "instances"} & dataset.tasks else []))
@@ -243,6 +245,8 @@ class AnnotationProcessor:
         self._draws = self._draws_classes or config.pastes or "masks" in columns
         self._reads = bool(config.needs_boxes or config.pastes or columns or self._draws_classes)
         self._parts = columns & {"keypoints"}
+        if "object_corners" in dataset.types:  # they decide what boxes are, too
+            self._parts |= {"corners"}
         if any(name.startswith(EXTRA_PREFIX) for name in columns - {"object_id"}):
             self._parts |= {"extra"}
         if self._draws:

@@ -117,11 +117,11 @@ class ImageLoader(Loader):
               are returned as they were written, whatever transforms do to the images.
             - In annotated datasets, for each sample with M objects: "boxes" (M, 4) float32, "box_labels" (M,)
               int64, "crowd" (M,) bool, "area" (M,) float32, "object_id" (M,) int64, "keypoints" (M, K, 3)
-              float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64: the
-              stored class masks, or else masks drawn from those of objects as in torchvision's references for
-              segmentation. There 0 is the background, 1 + label an object, and 255 a pixel where objects
-              overlap, a crowd lies, or the image shows nothing of the source. With 255 classes or more, the
-              masks are int64 and 65535 replaces 255.
+              float32, "corners" (M, 4, 2) float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is
+              (N, H, W), uint8 or int64: the stored class masks, or else masks drawn from those of objects as
+              in torchvision's references for segmentation. There 0 is the background, 1 + label an object,
+              and 255 a pixel where objects overlap, a crowd lies, or the image shows nothing of the source.
+              With 255 classes or more, the masks are int64 and 65535 replaces 255.
             - With a mapping of transforms: "<name>" in place of "image", (V, N, 3, H, W) with V views of each
               sample; and these columns of annotated datasets, and "to_source", with the prefix "<name>_",
               which follow the images of that name.

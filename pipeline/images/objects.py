@@ -18,6 +18,7 @@ from stoker import _native
 from stoker.augment.geometry.annotations import (
     area_scale,
     displace_boxes,
+    displace_corners,
     displace_keypoints,
     displace_masks,
     forward_matrix,
@@ -30,6 +31,7 @@ from stoker.augment.geometry.boxes import Objects as DecidingObjects
 from stoker.augment.geometry.boxes import box_areas, convert_boxes
 from stoker.augment.geometry.masks import mask_boxes
 from stoker.augment.params import Composition, ImageParams, Paste
+from stoker.augment.resampling import apply_matrix
 from stoker.errors import ConfigError
 from stoker.formats.dataset.annotations import Annotations
 from stoker.formats.dataset.columns import expand_ranges
@@ -105,22 +107,30 @@ def transform_objects(
     boxes, keep = output_boxes(
         params, annotations.boxes, annotations.owner, min_visible=config.min_visible, min_size=config.min_size
     )
-    displaced = displace_boxes(params, boxes, annotations.owner)
-    if displaced is not boxes:
-        boxes, sides = displaced, displaced[:, 2:] - displaced[:, :2]
+    displaced, corners = displace_boxes(params, boxes, annotations.owner), None
+    seen = displaced
+    if annotations.corners is not None:
+        corners = output_corners(params, annotations.corners, annotations.owner)
+        # The upright box around what was a turned box is larger than the one around its corners.
+        low, high = np.maximum(seen[:, :2], corners.min(axis=1)), np.minimum(seen[:, 2:], corners.max(axis=1))
+        seen = np.concatenate((low, high), axis=1)
+    if seen is not boxes:
+        sides = seen[:, 2:] - seen[:, :2]
         keep &= np.all((sides > 0) & (sides >= config.min_size), axis=1)
     kept = annotations
     if not keep.all():
-        kept, boxes = annotations.take(keep), boxes[keep]
+        kept, displaced, seen = annotations.take(keep), displaced[keep], seen[keep]
     columns: dict[str, Array] = {
-        "boxes": boxes,
+        "boxes": seen,
         "box_labels": kept.labels,
         "crowd": kept.crowd,
         "object_id": kept.id,
         **{EXTRA_PREFIX + name: values for name, values in kept.extra.items()},
     }
     if "area" in config.columns:
-        columns["area"] = kept.area * _area_scale(kept, params, boxes)
+        columns["area"] = kept.area * _area_scale(kept, params, displaced)
+    if corners is not None:
+        columns["corners"] = corners[keep]
     if kept.keypoints is not None and "keypoints" in config.columns:
         if not config.swap and kept.keypoints.shape[1] > 1 and mirrored(params)[kept.owner].any():
             raise ConfigError(
@@ -194,6 +204,14 @@ def output_keypoints(
     return _native.transform_keypoints(
         keypoints, owner, params.size, params.region, params.dest, params.flip, shown(params), exchanged
     )
+
+
+def output_corners(
+    params: ImageParams, corners: npt.NDArray[np.float32], owner: Int64
+) -> npt.NDArray[np.float64]:
+    """Corners in the output, (M, 4, 2) float64, also where they lie outside of it."""
+    points = apply_matrix(forward_matrix(params)[owner], corners.astype(np.float64))
+    return displace_corners(params, points, owner)
 
 
 def _is_general(params: ImageParams) -> bool:

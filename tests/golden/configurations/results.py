@@ -124,7 +124,7 @@ def _recorded_fields(value: Any) -> list[Any]:
 
 def _is_later(name: str, value: Any) -> bool:
     """Whether a field is younger than the recorded digests, and empty."""
-    later = ("image_size", "mean_image", "composition", "plain", "direct")
+    later = ("image_size", "mean_image", "composition", "plain", "direct", "corners")
     return name in later and (getattr(value, name) is None or getattr(value, name) is False)
 
 

@@ -27,6 +27,7 @@ def objects(rng: np.random.Generator, m: int) -> Annotations:
         area=rng.random(m, np.float32),
         id=rng.integers(0, 99, m),
         keypoints=rng.random((m, 3, 3), np.float32),
+        corners=rng.random((m, 4, 2), np.float32),
         polygons=[
             [rng.random((rng.integers(3, 6), 2), np.float32) for _ in range(rng.integers(0, 3))]
             for _ in range(m)

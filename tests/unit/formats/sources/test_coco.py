@@ -87,6 +87,10 @@ def test_boxes_that_are_turned_become_the_upright_boxes_around_them(
     assert boxes[21] == pytest.approx([9 - 18**0.5, 8 - 18**0.5, 9 + 18**0.5, 8 + 18**0.5])
     assert boxes[7] == [5, 6, 13, 10]
     assert found.area[found.id.tolist().index(21)] == 32
+    assert found.corners is not None
+    corners = dict(zip(found.id.tolist(), found.corners.reshape(-1, 8).tolist(), strict=True))
+    assert corners[20] == pytest.approx([11, 4, 11, 12, 7, 12, 7, 4])
+    assert corners[7] == [5, 6, 13, 6, 13, 10, 5, 10]
     assert "2 boxes are turned in the source" in caplog.text
 
 

@@ -30,7 +30,7 @@ from helpers.annotations import (
 from helpers.images import encode, png
 from helpers.loaders import image_arguments
 from helpers.processes import wait_until
-from PIL import Image
+from PIL import Image, ImageDraw
 
 import stoker
 from stoker import ImageLoader
@@ -38,7 +38,9 @@ from stoker.augment import (
     CenterCrop,
     ElasticTransform,
     MixUp,
+    Mosaic,
     Pad,
+    RandomAffine,
     RandomApply,
     RandomCrop,
     RandomHorizontalFlip,
@@ -554,3 +556,104 @@ def test_keypoints_whose_sides_are_not_known_are_not_mirrored(tmp_path: Path) ->
         ConfigError, match=r"swap must name each of the 2 keypoints of the dataset once, found \[1\]"
     ):
         points([], 1)
+
+
+@pytest.fixture(scope="module")
+def oriented(tmp_path_factory: pytest.TempPathFactory) -> stoker.Dataset:
+    """Four images with a turned rectangle of level 200 each, as YOLO's lines of four corners."""
+    root = tmp_path_factory.mktemp("oriented")
+    rng = np.random.default_rng(2)
+    for kind in ("images", "labels"):
+        (root / kind / "train").mkdir(parents=True)
+    for i in range(4):
+        along = rng.uniform(0, np.pi)
+        axes = np.array([[np.cos(along), np.sin(along)], [-np.sin(along), np.cos(along)]])
+        corners = np.array([[-35, -12], [35, -12], [35, 12], [-35, 12]]) @ axes + (80, 60)
+        image = Image.new("RGB", (160, 120))
+        ImageDraw.Draw(image).polygon(list(map(tuple, corners - 0.5)), (200, 200, 200))
+        image.save(root / "images" / "train" / f"{i}.png")
+        line = " ".join(f"{value:.6f}" for value in (corners / (160, 120)).ravel())
+        (root / "labels" / "train" / f"{i}.txt").write_text(f"0 {line}\n")
+    (root / "data.yaml").write_text(f"path: {root}\ntrain: images/train\nnames: [ship]\n")
+    stoker.convert(root / "data.yaml", root / "out", resize="shorter=100")
+    return stoker.open(root / "out" / "train")
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [],
+        [RandomHorizontalFlip(1)],
+        [RandomRotation((30, 30), interpolation="bilinear"), RandomVerticalFlip(1)],
+        [RandomAffine(20, translate=(0.1, 0.1), scale=(0.8, 1.2), shear=(10, 10))],
+        [RandomPerspective(0.3, 1)],
+        [Pad(9), RandomCrop((96, 96))],
+        [RandomResizedCrop((80, 90), scale=(0.5, 0.9))],
+        [ElasticTransform(alpha=20.0)],
+        [Mosaic(128)],
+    ],
+    ids=lambda chain: type(chain[0]).__name__ if chain else "none",
+)
+def test_corners_of_oriented_boxes_follow_the_transforms_of_their_image(
+    oriented: stoker.Dataset, chain: list[Any]
+) -> None:
+    columns = ("image", "boxes", "corners", "area")
+    # Of a displaced image, boxes also lie in the displaced upright boxes.
+    tolerance = 1 if chain and isinstance(chain[0], ElasticTransform) else 1e-3
+    transforms = chain if chain and isinstance(chain[0], Mosaic) else [Resize((90, 120)), *chain]
+    with ImageLoader(oriented, batch_size=4, columns=columns, transforms=transforms, seed=3) as loader:
+        batch = next(iter(loader))
+    assert sum(map(len, batch.corners)) >= 4
+    for pixels, boxes, corners, areas in zip(
+        batch.image, batch.boxes, batch.corners, batch.area, strict=True
+    ):
+        height, width = pixels.shape[1:]
+        drawn = Image.new("L", (4 * width, 4 * height))
+        for box, four, area in zip(boxes, corners, areas, strict=True):
+            ImageDraw.Draw(drawn).polygon([tuple(4 * point - 0.5) for point in four], 255)
+            seen = np.concatenate((four.min(axis=0), four.max(axis=0)))
+            np.testing.assert_allclose(box, seen.clip(0, (width, height) * 2), atol=tolerance)
+            assert area > 0
+        held, shown = np.asarray(drawn.reduce(4)) > 127, pixels[0] > 150
+        assert (held & shown).sum() > 0.85 * (held | shown).sum()
+
+
+def test_corners_are_a_column_only_where_every_object_has_them(tmp_path: Path) -> None:
+    quad = "0 0 0 .5 .1 .5 .5 0 .4"
+    lines = {
+        "quads": f"{quad}\n0 .1 .1 .4 .1 .4 .5 .1 .5 .1 .1",
+        "boxes": f"0 .5 .5 .2 .2\n{quad}",
+        "outlines": f"{quad}\n{quad} .1 .1",
+    }
+    found = {}
+    for name, text in lines.items():
+        for kind in ("images", "labels"):
+            (tmp_path / name / kind).mkdir(parents=True)
+        Image.new("RGB", (80, 40)).save(tmp_path / name / "images" / "a.png")
+        (tmp_path / name / "labels" / "a.txt").write_text(text)
+        stoker.convert(tmp_path / name, tmp_path / "out" / name)
+        found[name] = stoker.open(tmp_path / "out" / name)
+    assert [one.annotations([0]).corners is None for one in found.values()] == [False, True, True]
+    quads = found["quads"].annotations([0]).corners
+    assert quads is not None
+    np.testing.assert_allclose(quads[0], [[0, 0], [40, 4], [40, 20], [0, 16]], atol=1e-5)
+    np.testing.assert_allclose(quads[1], [[8, 4], [32, 4], [32, 20], [8, 20]], atol=1e-5)
+    with pytest.raises(ConfigError, match="corners"):
+        ImageLoader(found["outlines"], batch_size=1, columns=("image", "corners"), transforms=SMALL)
+    assert "object_corners" not in stoker.mix([(found["quads"], 1), (found["outlines"], 1)]).types
+    folders = [tmp_path / "out" / name for name in ("outlines", "quads")]
+    stoker.merge(folders, tmp_path / "joined")
+    assert "object_corners" not in stoker.open(tmp_path / "joined").columns
+    with pytest.raises(ConfigError, match="object_corners"):
+        stoker.merge(folders[::-1], tmp_path / "refused")
+
+
+def test_a_writer_takes_corners(tmp_path: Path) -> None:
+    sample = {"boxes": [[0, 0, 8, 8]], "box_labels": [0], "corners": [[[4, 0], [8, 4], [4, 8], [0, 4]]]}
+    with stoker.Writer(tmp_path / "out", resize="squash=20x20") as writer:
+        writer.write(np.zeros((40, 80, 3), np.uint8), **sample)
+        with pytest.raises(ConfigError, match=r"corners must be finite and have the shape \(1, 4, 2\)"):
+            writer.write(np.zeros((40, 80, 3), np.uint8), **{**sample, "corners": [[0, 0, 8, 8]]})
+    corners = stoker.open(tmp_path / "out").annotations([0]).corners
+    assert corners is not None
+    assert corners.tolist() == [[[1, 0], [2, 2], [1, 4], [0, 2]]]
