@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from os.path import commonprefix
@@ -40,6 +40,7 @@ _MARKS_OF_RENDER = "stoker marks"  # no variable of a template has a name with a
 JOINED = "text"  # name of a sequence that several values form
 PAIR_FIELDS = ("prompt", "chosen", "rejected")
 _MOST_CHARACTERS = 1 << 28  # of the text of a chat, as of a line
+_MOST_STEPS = 1_000_000  # of the ranges of a text
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
 Span = tuple[int, int]
@@ -152,7 +153,7 @@ class ChatTemplate:
         prompts: bool = False,
     ) -> str:
         values = {"tools": None, **self.tokens, **self.variables, **variables}
-        values |= {"messages": messages, "add_generation_prompt": prompts}
+        values |= {"messages": messages, "add_generation_prompt": prompts, "range": _limited_range()}
         pieces, room = [], _MOST_CHARACTERS
         try:
             for piece in program.generate(values):
@@ -203,6 +204,7 @@ class ChatTemplate:
             trim_blocks=True, lstrip_blocks=True, extensions=[_generation_extension(), loopcontrols]
         )
         environment.filters["tojson"] = _to_json
+        del environment.globals["lipsum"]  # which can take any time
         environment.globals["raise_exception"] = _raise
         if self.date is not None:
             environment.globals["strftime_now"] = datetime.fromisoformat(self.date).strftime
@@ -227,6 +229,21 @@ class ChatTemplate:
                 around.append(nodes.Output([call]).set_lineno(loop.lineno))
             loop.body = [around[0], *loop.body, around[1]]
         return environment.from_string(tree)
+
+
+def _limited_range() -> Callable[..., range]:
+    """The function ``range`` of one text, whose loops end."""
+    steps = 0
+
+    def count(*numbers: int) -> range:
+        nonlocal steps
+        made = range(*numbers)
+        steps += len(made)
+        if steps > _MOST_STEPS:
+            raise TemplateError(f"its ranges have more than {_MOST_STEPS:,} steps")
+        return made
+
+    return count
 
 
 def _common_start(first: str, *others: str) -> str:

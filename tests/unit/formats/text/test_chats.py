@@ -460,7 +460,9 @@ def test_answers_that_no_loop_writes_are_refused_with_the_cure(tmp_path: Path) -
         "{{ 1 / 0 }}",
         "{{ 10.0 ** 400 }}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-        "{% for i in range(99) %}{% for j in range(99999) %}{{ 'x' * 99 }}{% endfor %}{% endfor %}",
+        "{% for i in range(999) %}{{ 'x' * 999999 }}{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ lipsum(99999) }}",
     ],
 )
 def test_a_template_that_fails_or_never_ends_leaves_out_its_chats(tmp_path: Path, program: str) -> None:
