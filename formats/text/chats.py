@@ -72,7 +72,12 @@ class ChatTemplate:
         return ChatTemplate, (self.source, self.name, self.tokens, self.date, self.variables)
 
     def render(
-        self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any], *, prompts: bool = False
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        variables: Mapping[str, Any],
+        *,
+        prompts: bool = False,
+        program: Any = None,
     ) -> str:
         """Return the text of a chat; with ``prompts``, up to the place where an answer is to begin."""
         for name, present in (
@@ -81,7 +86,22 @@ class ChatTemplate:
         ):
             if present and name not in self.source:
                 raise TemplateError(f"the chat has {name}, and the template does not render them")
-        return self._text(self._compiled, messages, variables, prompts=prompts)
+        values = {"tools": None, **self.tokens, **self.variables, **variables}
+        values |= {"messages": messages, "add_generation_prompt": prompts, "range": _limited_range()}
+        pieces, room = [], _MOST_CHARACTERS
+        try:
+            for piece in (program or self._compiled).generate(values):
+                pieces.append(piece)
+                room -= len(piece)
+                if room < 0:
+                    raise TemplateError(f"the text has more than {_MOST_CHARACTERS:,} characters")
+        except Exception as error:  # a program may fail in any way
+            is_date = "strftime_now" in str(error) and self.date is None
+            cure = ": fix the date with date='2025-01-31'" if is_date else ""
+            raise TemplateError(f"{error or type(error).__name__}{cure}") from error
+        if not is_unicode(text := "".join(pieces)):
+            raise TemplateError("the text has half of a surrogate pair")
+        return text
 
     def render_marked(
         self,
@@ -94,16 +114,15 @@ class ChatTemplate:
         The parts are what the template's blocks for answers write; or with ``numbers``, what its loops over
         messages write of each of these messages.
         """
-        present = json.dumps([self.source, dict(self.tokens), messages, variables], ensure_ascii=False)
+        given = [self.source, dict(self.tokens), messages, variables, self.variables]
+        present = json.dumps(given, ensure_ascii=False)
         begin, end, *_ = [*(mark for mark in _MARKS if mark not in present), "", ""]
         if not end:
             raise TemplateError("the chat has all characters that could mark its answers")
-        if numbers is None:
-            program, marked = self._compiled, None
-        else:
-            program, marked = self._looped, [messages[number] for number in numbers]
-        marks = {_MARKS_OF_RENDER: (begin, end, marked)}
-        return _split_marks(self._text(program, messages, {**variables, **marks}), begin, end)
+        marks = begin, end, [messages[number] for number in numbers or ()]
+        program = self._compiled if numbers is None else self._looped
+        marked = self.render(messages, {**variables, _MARKS_OF_RENDER: marks}, program=program)
+        return _split_marks(marked, begin, end)
 
     def render_answers(
         self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any], numbers: Sequence[int]
@@ -143,33 +162,6 @@ class ChatTemplate:
             (begin + len(_common_start(prompt[len(earlier) :], text[begin:end])), end)
             for (begin, end), prompt, earlier in zip(spans, prompts, before, strict=True)
         ]
-
-    def _text(
-        self,
-        program: Any,
-        messages: Sequence[Mapping[str, Any]],
-        variables: Mapping[str, Any],
-        *,
-        prompts: bool = False,
-    ) -> str:
-        values = {"tools": None, **self.tokens, **self.variables, **variables}
-        values |= {"messages": messages, "add_generation_prompt": prompts, "range": _limited_range()}
-        pieces, room = [], _MOST_CHARACTERS
-        try:
-            for piece in program.generate(values):
-                pieces.append(piece)
-                room -= len(piece)
-                if room < 0:
-                    raise TemplateError(f"the text has more than {_MOST_CHARACTERS} characters")
-        except TemplateError:
-            raise
-        except Exception as error:  # a program may fail in any way
-            is_date = "strftime_now" in str(error) and self.date is None
-            cure = ": fix the date with date='2025-01-31'" if is_date else ""
-            raise TemplateError(f"{error or type(error).__name__}{cure}") from error
-        if not is_unicode(text := "".join(pieces)):
-            raise TemplateError("the text has half of a surrogate pair")
-        return text
 
     @cached_property
     def marks_answers(self) -> bool:

@@ -328,6 +328,19 @@ def test_tools_that_would_be_lost_are_counted(
     assert summary.skipped == ({} if reason is None else {reason: 1})
 
 
+@pytest.mark.parametrize("train_on", ["all", "last", "assistant"])
+@pytest.mark.parametrize("template", ["chatml", "{% for m in messages %}{{ m.content }}{% endfor %}"])
+def test_tools_that_a_template_ignores_are_counted_whatever_is_trained(
+    tmp_path: Path, template: str, train_on: str
+) -> None:
+    (tmp_path / "t.jinja").write_text(template)
+    options: dict[str, Any] = {"messages": "m", "train_on": train_on}
+    options["chat_template"] = template if template == "chatml" else tmp_path / "t.jinja"
+    rows = [{"m": talk("a", "b")}, {"m": talk("a", "b"), "tools": [{"a": 1}]}]
+    summary = convert_text(rows, tmp_path / "d", tokenizer="bytes", **options)
+    assert summary.skipped == {"refused by the chat template": 1}
+
+
 @pytest.mark.parametrize(
     "template",
     [TOOLED, TOOLED.replace("{{ m.content }}", "{% generation %}{{ m.content }}{% endgeneration %}")],
