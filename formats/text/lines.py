@@ -104,6 +104,9 @@ def _naming(path: Path, *, listed: bool = False) -> Iterator[None]:
         yield
     except StokerError:
         raise
+    except MemoryError as error:  # Arrow allocates what a length in the file says
+        reason = "it is damaged, or needs more memory than there is"
+        raise SourceError(f"the file cannot be unpacked: {reason}", path=path) from error
     except (EOFError, OSError, UnicodeError, csv.Error, zlib.error, pa.ArrowException) as error:
         if not isinstance(error, OSError) or error.errno is None:
             hint = "Copy or download the file again."

@@ -146,8 +146,8 @@ def load(framework: Framework, placement: BatchPlacement) -> Adapter:
     """Make the adapter of a framework."""
     if placement.pin_memory and not framework.pins_memory:
         raise ConfigError(
-            f"pin_memory=True goes with output='torch', found output={framework.name!r}",
-            hint="Leave pin_memory out.",
+            f"device='pinned' goes with output='torch', found output={framework.name!r}",
+            hint="Leave device out.",
         )
     options = {"pin_memory": True} if placement.pin_memory else {}
     adapter: Adapter = _module(framework).Adapter(placement.device, **options)

@@ -7,7 +7,9 @@ options, calls the library and prints the result.
 from __future__ import annotations
 
 import importlib
+import re
 import sys
+from collections.abc import Mapping
 from inspect import cleandoc
 from io import TextIOWrapper
 from typing import Annotated, Any
@@ -15,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from stoker.errors import StokerError
+from stoker.errors import StokerError, with_details
 
 COMMANDS = {
     "convert": "Convert images and their annotations into shards.",
@@ -50,7 +52,28 @@ def load_command(name: str) -> Any:
     text = cleandoc(function.__doc__).replace("Examples:\n", "\b\nExamples:\n")
     command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=_SETTINGS)
     command.command(name, help=text)(function)
-    return typer.main.get_command(command)
+    made = typer.main.get_command(command)
+    flags = {str(option.name): option.opts[0] for option in made.params if option.opts[0].startswith("--")}
+    made.callback = _naming(flags, made.callback)
+    return made
+
+
+def _naming(flags: Mapping[str, str], command: Any) -> Any:
+    """The command, whose errors also say how the options that they name are written on the command line."""
+
+    def run(**values: Any) -> Any:
+        try:
+            return command(**values)
+        except StokerError as error:
+            text = f"{error.message} {error.hint}"
+            named = [name for name in flags if re.search(rf"\b{name}{'' if '_' in name else '='}", text)]
+            written = ", ".join(flags[name] for name in named if flags[name] not in text)
+            if not written:
+                raise
+            hint = f"{error.hint or ''} On the command line: {written}.".strip()
+            raise with_details(error, hint=hint) from error.__cause__
+
+    return run
 
 
 class _Commands(TyperGroup):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import Field
 from functools import wraps
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from stoker.errors import ConfigError, StokerError, with_details
+from stoker.errors import ConfigError
 from stoker.formats.options import Declaration, flat_declarations, option_groups
 
 Command = Callable[..., Any]
@@ -93,26 +93,13 @@ def takes_options(*tables: type, only: Collection[str] | None = None) -> Callabl
                 value = values.pop(name)
                 if value != item.default and value is not None:
                     options[name] = said.parse(value) if said.parse else value
-            try:
-                return command(**values, options=options)
-            except StokerError as error:
-                raise _with_flags(error, declared) from error.__cause__
+            return command(**values, options=options)
 
         parameters = [parameter for name, parameter in own.items() if name != "options"]
         run.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]
         return run
 
     return decorate
-
-
-def _with_flags(error: StokerError, declared: Mapping[str, tuple[Field[Any], Declaration]]) -> StokerError:
-    """The error, which also says how the options that it names are written on the command line."""
-    text = f"{error.message} {error.hint}"
-    named = [name for name in declared if re.search(rf"\b{name}{'' if '_' in name else '='}", text)]
-    if not named:
-        return error
-    flags = ", ".join(_flags(name, declared[name][1])[0] for name in named)
-    return with_details(error, hint=f"{error.hint or ''} On the command line: {flags}.".strip())
 
 
 def _flags(name: str, said: Declaration) -> list[str]:

@@ -392,7 +392,7 @@ def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
     if int(mask.max(initial=0)) > np.iinfo(dtype).max:
         raise ValueError(
             f"it holds the value {mask.max()}, and the loader returns masks of this dataset as {dtype}; "
-            "convert it with --ignore-index 65535, or with the names of all classes in classes.txt, for int64"
+            "convert it with ignore_index=65535, or with the names of all classes in classes.txt, for int64"
         )
     return mask.astype(dtype)
 

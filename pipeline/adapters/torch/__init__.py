@@ -66,7 +66,7 @@ class Adapter(adapters.Adapter):
         self._device = None if device in (None, "cpu") else torch.device(device)
         if pin_memory and not torch.cuda.is_available():
             raise ConfigError(
-                "pin_memory=True needs a GPU, and PyTorch sees none",
+                "device='pinned' needs a GPU, and PyTorch sees none",
                 hint="Leave it out: batches on the CPU need no page-locked memory.",
             )
         self._pin = pin_memory
@@ -121,8 +121,7 @@ class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[m
         if self._loader.process.world_size > 1 and _processes_of_accelerate() > 1:
             raise ConfigError(
                 "Accelerate would deal the batches of this rank to all ranks again, and lose samples",
-                hint="Iterate over the loader itself, which needs no prepare, or wrap it: "
-                "stoker.integrations.with_loaders(Trainer) takes loaders as train_dataset and eval_dataset.",
+                hint="Iterate over the loader itself, which needs no prepare.",
             )
         return iter(self._batches)
 
