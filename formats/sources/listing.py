@@ -47,7 +47,8 @@ def count_reasons(skipped: Iterable[Skip]) -> dict[str, int]:
 
 def skipped_lines(skipped: Iterable[Skip]) -> bytes:
     """The content of ``skipped.jsonl``: one line of JSON for each file or sample that was left out."""
-    return "".join(json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in skipped).encode()
+    lines = (json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in skipped)
+    return "".join(lines).encode(errors="backslashreplace")  # as JSON writes half of a surrogate pair
 
 
 BLANK, NO_TOKENS = "blank line", "no tokens"

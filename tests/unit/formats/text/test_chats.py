@@ -541,6 +541,13 @@ def test_messages_of_sharegpt_are_read(tmp_path: Path, form: str, as_text: bool)
     assert bytes(batch.labels[0][batch.labels[0] != -100].tolist()) == b"b<|im_end|>"
 
 
+def test_a_reason_with_half_of_a_surrogate_pair_is_written(tmp_path: Path) -> None:
+    rows = [{"m": talk("a", "b")}, {"m": [{"from": "\ud800", "value": "x"}]}]
+    convert_text(rows, tmp_path / "d", tokenizer="bytes", messages="m", chat_template="chatml")
+    (line,) = (tmp_path / "d" / "skipped.jsonl").read_text().splitlines()
+    assert json.loads(line)["detail"] == "\ud800"
+
+
 def test_messages_in_an_object_are_found_and_a_wrong_name_is_refused_with_the_others(tmp_path: Path) -> None:
     options: dict[str, Any] = {"tokenizer": "bytes", "chat_template": "chatml"}
     source = write_rows([{"id": "x", "log": {"turns": talk("a", "b")}}], tmp_path / "t.jsonl")
