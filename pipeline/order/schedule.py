@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args
 from weakref import WeakValueDictionary
@@ -185,5 +185,51 @@ class PlannedSteps:
         return self.start + steps
 
 
-Schedule = OrderedSteps | PlannedSteps
+@dataclass(frozen=True, eq=False)
+class ListedSteps:
+    """Steps of one rank whose draws somebody else has chosen, such as a sampler of torch."""
+
+    listed: Sequence[Int64]  # (M,) int64 draws of each step
+    rank = start = 0
+    world_size = 1
+    last_is_empty = False
+
+    def __len__(self) -> int:
+        return len(self.listed)
+
+    @cached_property
+    def n(self) -> int:
+        """Draws of all steps."""
+        return sum(map(len, self.listed))
+
+    @cached_property
+    def batch_size(self) -> int:
+        """Draws of the largest step."""
+        return max(1, *map(len, self.listed)) if self.listed else 1
+
+    @property
+    def global_batch(self) -> int:
+        return self.batch_size
+
+    def size(self, step: int) -> Size | None:
+        """None, as the transforms decide the size of images."""
+        return None
+
+    def groups(self, step: int) -> Int64 | None:
+        """None, as there is no packing."""
+        return None
+
+    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """Draws at ``step``, (M,) int64, which are all real."""
+        return self.listed[step], np.ones(len(self.listed[step]), np.bool_)
+
+    def shown_at(self, steps: Int64, draws: Int64, mask: npt.NDArray[np.bool_]) -> Int64:
+        return draws
+
+    def consumed(self, steps: int) -> int:
+        """Steps that are done after ``steps``."""
+        return steps
+
+
+Schedule = OrderedSteps | PlannedSteps | ListedSteps
 """The steps of an epoch on one rank."""

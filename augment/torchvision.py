@@ -1,0 +1,105 @@
+"""Stoker's transforms for those of torchvision, v1 and v2, which are read by their names and attributes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from stoker import augment
+from stoker.errors import ConfigError
+
+from .transforms.base import Description
+
+# They change no pixel, or do what a loader does.
+_NOT_NEEDED = {
+    "ToImage",
+    "PILToTensor",
+    "MaybePILToTensor",
+    "ToNumpy",
+    "ToPureTensor",
+    "RGB",
+    "Identity",
+    "ClampBoundingBoxes",
+    "ClampKeyPoints",
+    "SanitizeBoundingBoxes",
+    "SanitizeKeyPoints",
+}
+_FLOATS = {"ToTensor", "MaybeToTensor", "ConvertImageDtype"}
+_NESTING = {"RandomApply", "RandomChoice", "RandomOrder"}
+_ATTRIBUTES = {"sampler_options": "options"}
+"""Attributes of torchvision's transforms that are not named as the arguments."""
+
+
+def stoker_transforms(transform: Any) -> Any:
+    """What a loader takes as ``transforms``, for its own transforms or those of torchvision.
+
+    Raises:
+        ConfigError: A transform of torchvision, or an argument of one, has no equivalent.
+    """
+    if transform is None:
+        return []
+    if isinstance(transform, Mapping):
+        return transform
+    return list(_steps(transform))
+
+
+def _steps(transform: Any) -> Iterator[Any]:
+    if isinstance(transform, Description):
+        yield transform
+    elif isinstance(transform, (list, tuple)):
+        for one in transform:
+            yield from _steps(one)
+    elif (name := type(transform).__name__) in ("Compose", "Sequential"):
+        for one in getattr(transform, "transforms", None) or list(transform):
+            yield from _steps(one)
+    elif name in _NESTING and hasattr(transform, "transforms"):
+        options = {"p": transform.p} if getattr(transform, "p", None) is not None else {}
+        yield getattr(augment, name)(list(_steps(list(transform.transforms))), **options)
+    elif name in _FLOATS:
+        yield augment.ToDtype(_plain(getattr(transform, "dtype", "float32")))
+    elif name not in _NOT_NEEDED:
+        yield _translated(name, transform)
+
+
+def _translated(name: str, transform: Any) -> Any:
+    known: Callable[..., Any] | None = getattr(augment, name.removesuffix("AndInterpolation"), None)
+    if known is None or not inspect.isclass(known) or not _has_arguments(known, transform):
+        raise ConfigError(
+            f"the transform {_name(name, transform)} has no equivalent among those of stoker.augment",
+            hint="Leave it out, give transforms of stoker.augment, or write a Transform of your own; see the "
+            "guide to augmentation. Functions of whole batches stand at the end of a list of Stoker's.",
+        )
+    arguments = {
+        argument: _plain(getattr(transform, _ATTRIBUTES.get(argument, argument)))
+        for argument in inspect.signature(known).parameters
+        if hasattr(transform, _ATTRIBUTES.get(argument, argument))
+    }
+    if name == "RandomErasing" and arguments["value"] is None:  # v2 keeps "random" so
+        arguments["value"] = "random"
+    try:
+        return known(**arguments)
+    except ConfigError as error:
+        raise ConfigError(f"{name} of torchvision: {error.message}", hint=error.hint) from error
+
+
+def _has_arguments(known: Callable[..., Any], transform: Any) -> bool:
+    """Whether a transform has an attribute for each argument that has no default."""
+    needed = [one.name for one in inspect.signature(known).parameters.values() if one.default is one.empty]
+    return all(hasattr(transform, _ATTRIBUTES.get(name, name)) for name in needed)
+
+
+def _plain(value: Any) -> Any:
+    """An argument without the types of torchvision and PyTorch."""
+    if isinstance(value, Enum):
+        value = value.value
+    if type(value).__module__ == "torch":  # a dtype
+        return str(value).removeprefix("torch.")
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value
+
+
+def _name(name: str, transform: Any) -> str:
+    return repr(transform) if inspect.isroutine(transform) else name

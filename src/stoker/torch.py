@@ -1,0 +1,470 @@
+"""Datasets and a DataLoader in place of torch's and torchvision's: two changed lines of a training script.
+
+    from stoker.torch import DataLoader, ImageFolder
+
+    train = ImageFolder("photos/train", transform=transforms.Compose([...]))    # torchvision's, or Stoker's
+    loader = DataLoader(train, batch_size=64, shuffle=True, num_workers=4)
+
+A dataset decodes a list of indices at once. :class:`DataLoader` draws the sampler of an epoch first, and
+gives its batches to the engine, which makes them ahead. Everywhere else, as in a DataLoader of torch, in its
+workers, and in the one that Accelerate makes of this, the datasets are plain ones.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.utils.data
+
+import stoker
+from stoker.augment.torchvision import stoker_transforms
+from stoker.errors import ConfigError
+from stoker.pipeline.execution.passes import Prefetcher
+from stoker.pipeline.execution.pipeline import FinishedBatch
+from stoker.pipeline.execution.stats import StatsTotals
+from stoker.pipeline.images.loader import ImageLoader
+from stoker.pipeline.loader import Loader
+from stoker.pipeline.options import Ranks
+from stoker.pipeline.order.schedule import ListedSteps
+from stoker.processes import PerProcess
+
+_OF_LOADERS = (
+    "batch_size",
+    "shuffle",
+    "sampler",
+    "steps_per_epoch",
+    "last_batch",
+    "ranks",
+    "output",
+    "sizes",
+)
+
+
+class Samples(list[Any]):
+    """Samples of one batch as a list of tuples, as torch's datasets return them, and the batch itself."""
+
+    def __init__(self, batch: Any) -> None:
+        columns = (
+            column.tolist() if name == "label" and column.ndim == 1 else column
+            for name, column in batch.items()
+        )
+        super().__init__(zip(*columns, strict=True))
+        self.batch = batch
+
+
+class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is optional
+    """Samples of a dataset of images, as (image, label): a map-style dataset for any DataLoader.
+
+    Random parameters of an image follow from the seed, the epoch and its index, whatever sampler, rank or
+    worker draws it. The epoch of a sample is that of :meth:`set_epoch`, and one more for each time that this
+    dataset has drawn the sample since.
+
+    Args:
+        path: Dataset, shards, folder or list of images, as :func:`stoker.open` takes them, or its result.
+        transform: Transforms of :mod:`stoker.augment`, or torchvision's ``Compose``, which is translated step
+            by step. None leaves images as they are, (3, H, W) uint8.
+        target_transform: Function of the label.
+        seed: Integer that decides random parameters.
+        options: ``columns``, ``dtype``, ``color``, ``layout``, ``objects``, ``errors``, ``reading`` of
+            :class:`stoker.ImageLoader`.
+
+    Attributes:
+        data: The :class:`stoker.Dataset` behind it, with ``classes``, ``class_to_idx`` and ``targets``, which
+            this dataset also has.
+
+    Raises:
+        ConfigError: A transform has no equivalent, or an option belongs to the loader.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        transform: Any = None,
+        target_transform: Callable[[Any], Any] | None = None,
+        *,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        if given := [name for name in _OF_LOADERS if name in options]:
+            raise ConfigError(
+                f"{', '.join(given)} must be given to the DataLoader, found in the dataset",
+                hint="from stoker.torch import DataLoader",
+            )
+        self.data = stoker.open(path) if isinstance(path, (str, os.PathLike)) else path
+        self.transform = transform
+        self.target_transform = target_transform
+        self.options = {"transforms": stoker_transforms(transform), "seed": seed, **options}
+        self._prepare()
+
+    def _prepare(self) -> None:
+        # Memory that forked workers share, so that a sample drawn by one of them counts in all.
+        shared = mmap.mmap(-1, 4 * (len(self.data) + 1))
+        self._drawn = np.frombuffer(shared, np.int32)[:-1]
+        self._epoch = np.frombuffer(shared, np.int32)[-1:]
+        self._lock = PerProcess(threading.Lock)
+        self._maker = PerProcess(lambda: BatchMaker(self, None if _worker() is None else 1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")} | {
+            "drawn": self._drawn.copy(),
+            "epoch": int(self._epoch[0]),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        drawn, epoch = state.pop("drawn"), state.pop("epoch")
+        self.__dict__.update(state)
+        self._prepare()
+        self._drawn[:], self._epoch[:] = drawn, epoch
+
+    def __getattr__(self, name: str) -> Any:
+        """``classes``, ``class_to_idx``, ``targets`` and whatever else the dataset behind it has."""
+        if name.startswith("_") or name == "data":
+            raise AttributeError(name)
+        try:
+            return getattr(self.data, name)
+        except stoker.errors.DatasetError as error:  # it has no labels: hasattr is False
+            raise AttributeError(f"{name}: {error}") from error
+
+    @property
+    def samples(self) -> list[tuple[str, int]]:
+        """(key, class) of all samples; the key of an image in a folder is its path there."""
+        return list(zip(self.data.keys(range(len(self))), self.data.targets, strict=True))
+
+    imgs = samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the random parameters of this epoch from now on; before workers start."""
+        self._epoch[:], self._drawn[:] = epoch, 0
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        sample: tuple[Any, ...] = self.__getitems__([index])[0]
+        return sample
+
+    def __getitems__(self, indices: Sequence[int]) -> Samples:
+        """The samples at these indices, decoded at once."""
+        rows = _checked(indices, len(self))
+        with self._lock.get():
+            epochs = self._epoch[0] + self._drawn[rows]
+            np.add.at(self._drawn, rows, 1)
+            maker = self._maker.get()
+            made = Samples(maker.batch(rows, int(epochs[0]))) if (epochs == epochs[:1]).all() else None
+            if made is None:  # some have been drawn oftener
+                alone = [maker.batch(rows[i : i + 1], int(epochs[i])) for i in range(len(rows))]
+                return self.with_targets(Samples(_joined(alone)))
+        return self.with_targets(made)
+
+    def with_targets(self, samples: Samples) -> Samples:
+        """The samples with ``target_transform`` of their labels."""
+        if self.target_transform and "label" in samples.batch:
+            at = samples.batch.keys().index("label")
+            labels = [self.target_transform(sample[at]) for sample in samples]
+            for i, label in enumerate(labels):
+                samples[i] = (*samples[i][:at], label, *samples[i][at + 1 :])
+            samples.batch = samples.batch._replace(label=torch.utils.data.default_collate(labels))
+        return samples
+
+
+class ImageFolder(Dataset):
+    """A folder with a folder for each class, read in place: torchvision's ``ImageFolder``.
+
+    Classes are the folders of the first level, in the order of their names, and samples lie in torchvision's
+    order, so that an index means the same image.
+
+    Args:
+        root: The folder.
+        transform: See :class:`Dataset`.
+        target_transform: Function of the label.
+        options: See :class:`Dataset`.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        transform: Any = None,
+        target_transform: Callable[[Any], Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.root = os.fspath(root)
+        data = stoker.open(root, class_depth=1)
+        keys = [PurePosixPath(key) for key in data.keys(range(len(data)))]
+        order = sorted(range(len(keys)), key=lambda i: (keys[i].parts[0], str(keys[i].parent), keys[i].name))
+        super().__init__(data.select(np.array(order)), transform, target_transform, **options)
+
+    @property
+    def samples(self) -> list[tuple[str, int]]:
+        """(path, class) of all images."""
+        return [(str(Path(self.root, key)), label) for key, label in super().samples]
+
+    imgs = samples
+
+
+class BatchMaker:
+    """An engine that makes batches of any indices of a dataset."""
+
+    def __init__(
+        self, dataset: Dataset, threads: int | None, prefetch: int = 2, *, pinned: bool = False
+    ) -> None:
+        options: dict[str, Any] = {"device": "pinned"} if pinned else {}
+        options |= {"output": "torch", "ranks": Ranks(0, 1), "num_threads": threads, "prefetch": prefetch}
+        options |= dataset.options
+        try:
+            self._loader = ImageLoader(dataset.data, batch_size=1, **options)
+        except ConfigError:  # images of several sizes
+            self._loader = ImageLoader(dataset.data, batch_size=1, sizes="ragged", **options)
+        self._prefetch = prefetch
+
+    def batch(self, rows: npt.NDArray[np.int64], epoch: int) -> Any:
+        """The batch of these samples, with the parameters of an epoch."""
+        producer = self._loader.pipeline.producer(ListedSteps([rows]), epoch)
+        producer.start()
+        return _stacked(producer.finish().batch)
+
+    def batches(self, listed: Sequence[npt.NDArray[np.int64]], epoch: int) -> Iterator[Any]:
+        """The batches of lists of samples, made ahead."""
+        producer = self._loader.pipeline.producer(ListedSteps(listed), epoch)
+        made = Prefetcher(iter([producer]), self._prefetch, StatsTotals())
+        made.worker.start()
+        return map(_received, made)
+
+
+def _received(finished: FinishedBatch) -> Any:
+    if finished.ready:
+        finished.ready()
+    return _stacked(finished.batch)
+
+
+class _Pass:
+    """The batches of one pass of a DataLoader."""
+
+    # If it is dropped before its end, the thread ends, and the engine goes with it.
+
+    def __init__(
+        self, loader: DataLoader, dataset: Dataset, maker: BatchMaker, batches: Iterator[Any]
+    ) -> None:
+        self._loader = loader
+        self._dataset = dataset
+        self._maker = maker
+        self._batches = batches
+        self._form = None if loader.collate_fn is torch.utils.data.default_collate else loader.collate_fn
+
+    def __iter__(self) -> _Pass:
+        return self
+
+    def __next__(self) -> Any:
+        for batch in self._batches:
+            self._loader.position.step += 1
+            if self._form:
+                return self._form(self._dataset.with_targets(Samples(batch)))
+            return (
+                self._dataset.with_targets(Samples(batch)).batch if self._dataset.target_transform else batch
+            )
+        self._loader.finish(self._maker)
+        raise StopIteration
+
+
+class RandomSampler(torch.utils.data.RandomSampler):  # type: ignore[misc]  # torch is optional
+    """torch's, which also knows the epoch that a trainer tells it; its order does not depend on it."""
+
+    epoch: int | None = None
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+class DataLoader(torch.utils.data.DataLoader[Any]):  # type: ignore[misc]  # torch is optional
+    """torch's DataLoader with the same arguments, whose batches the native engine makes ahead.
+
+    The dataset is a :class:`Dataset` or :class:`ImageFolder`, or a ``Subset`` of one; of any other dataset
+    this is torch's loader. A batch is a named tuple of tensors, also read as a mapping. Samplers are drawn as
+    torch draws them, from the same generators, but a whole epoch at its begin.
+
+    ``num_workers`` is the number of the engine's threads, and 0 takes this process' share of the cores; there
+    are no worker processes. ``prefetch_factor`` counts batches. The epoch of random parameters is that of the
+    sampler, where it has one, and else the number of the pass.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        *arguments: Any,
+        **options: Any,
+    ) -> None:
+        if isinstance(dataset, Loader):
+            raise ConfigError(
+                "a loader makes whole batches, and replaces a DataLoader",
+                hint="Iterate over the loader itself.",
+            )
+        if (
+            shuffle
+            and not arguments
+            and not {"sampler", "batch_sampler"} & options.keys()
+            and _resolved(dataset)
+        ):
+            options["sampler"], shuffle = RandomSampler(dataset, generator=options.get("generator")), None
+        super().__init__(dataset, batch_size, shuffle, *arguments, **options)
+        self.position = _Position(self)
+        self._idle: BatchMaker | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        found = _resolved(self.dataset) if self.batch_sampler is not None else None
+        if found is None:
+            return iter(super().__iter__())
+        return self._fast(*found)
+
+    def _fast(self, dataset: Dataset, positions: npt.NDArray[np.int64] | None) -> _Pass:
+        listed, epoch, first = self.position.begin()
+        rows = [_checked(indices, len(self.dataset)) for indices in listed[first:]]
+        rows = rows if positions is None else [positions[one] for one in rows]
+        maker, self._idle = self._idle, None
+        if maker is None:
+            ahead = self.prefetch_factor * self.num_workers if self.prefetch_factor else 4
+            pinned = bool(self.pin_memory) and torch.cuda.is_available()
+            maker = BatchMaker(dataset, self.num_workers or None, ahead, pinned=pinned)
+        return _Pass(self, dataset, maker, maker.batches(rows, epoch))
+
+    def finish(self, maker: BatchMaker) -> None:
+        """End a pass, whose engine makes the next one."""
+        self._idle = maker
+        self.position.end()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_idle": None}
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the random parameters of ``epoch`` in the next pass, and tell the sampler."""
+        self.position.epoch = epoch
+        if callable(tell := getattr(self.sampler, "set_epoch", None)):
+            tell(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position in the epoch, and the states of the generators that its sampler was drawn with."""
+        return self.position.save()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with the batch after the last one of the saved loader."""
+        self.position.load(state)
+
+
+class _Position:
+    """Where a DataLoader is: its epoch, the batches received, and what draws the same sampler again."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self.epoch = self.step = 0
+        self._loader = loader
+        self._drawn_with: dict[str, Any] | None = None  # at the begin of the running epoch
+        self._loaded = self._running = self._began = False
+        self._told: int | None = None  # by the sampler
+
+    def begin(self) -> tuple[list[Any], int, int]:
+        """The batches of indices of an epoch, the epoch, and how many batches of it are done."""
+        loader, loaded = self._loader, self._loaded
+        if self._running and not loaded:  # the last pass was left early
+            self.end()
+        self._running, self._loaded = True, False
+        sampler = loader.sampler if loader.sampler is not None else loader.batch_sampler
+        told = getattr(sampler, "epoch", None)
+        if type(told) is int and told != self._told and not loaded:
+            self.epoch = self._told = told
+        if not loaded:
+            self.step = 0
+        if loaded and self._drawn_with is not None:
+            with torch.random.fork_rng(devices=[]):
+                return self._draw(self._drawn_with), self.epoch, self.step
+        self._drawn_with = self._generators()
+        return self._draw(None), self.epoch, self.step
+
+    def _draw(self, generators: dict[str, Any] | None) -> list[Any]:
+        loader = self._loader
+        if generators:
+            torch.set_rng_state(generators["default"])
+            self._began = generators["began"]
+            if loader.generator is not None and generators["own"] is not None:
+                loader.generator.set_state(generators["own"])
+            sampler: Any = loader.sampler
+            if generators["sampler"] is not None:
+                sampler.load_state_dict(generators["sampler"])
+        if not hasattr(loader.batch_sampler, "__len__"):
+            raise ConfigError(
+                "the batch_sampler must have a length, found none",
+                hint="Give it __len__, or take torch.utils.data.DataLoader.",
+            )
+        # As torch's iterator does before it asks the sampler; persistent workers keep their first seed.
+        if not (loader.persistent_workers and self._began):
+            torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+        self._began = True
+        return list(loader.batch_sampler)
+
+    def _generators(self) -> dict[str, Any]:
+        loader: Any = self._loader
+        state = getattr(loader.sampler, "state_dict", None)
+        own = None if loader.generator is None else loader.generator.get_state()
+        sampler = state() if callable(state) else None
+        return {"default": torch.get_rng_state(), "own": own, "sampler": sampler, "began": self._began}
+
+    def end(self) -> None:
+        """Begin no part of this epoch again."""
+        self.epoch, self.step, self._running, self._drawn_with = self.epoch + 1, 0, False, None
+
+    def save(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "step": self.step, "drawn_with": self._drawn_with}
+
+    def load(self, state: dict[str, Any]) -> None:
+        if not isinstance(state, dict) or state.keys() != {"epoch", "step", "drawn_with"}:
+            raise stoker.errors.CheckpointError(
+                "this is not a state of a stoker.torch.DataLoader", hint="Pass what state_dict() returned."
+            )
+        self.epoch, self.step, self._drawn_with = state["epoch"], state["step"], state["drawn_with"]
+        self._loaded, self._running = self._drawn_with is not None, False
+
+
+def _resolved(dataset: Any) -> tuple[Dataset, npt.NDArray[np.int64] | None] | None:
+    """The dataset under subsets, and the positions in it that the subsets have; None for another dataset."""
+    positions = None
+    while type(dataset) is torch.utils.data.Subset:
+        indices = np.asarray(dataset.indices, np.int64)
+        positions = indices if positions is None else indices[positions]
+        dataset = dataset.dataset
+    return (dataset, positions) if isinstance(dataset, Dataset) else None
+
+
+def _checked(indices: Sequence[int], n: int) -> npt.NDArray[np.int64]:
+    rows = np.asarray(indices, np.int64)
+    if rows.size and (rows.min() < -n or rows.max() >= n):
+        raise IndexError(f"index must be in 0..{n - 1}, found {int(rows[(rows < -n) | (rows >= n)][0])}")
+    return np.where(rows < 0, rows + n, rows)
+
+
+def _worker() -> Any:
+    return torch.utils.data.get_worker_info()
+
+
+def _stacked(batch: Any) -> Any:
+    """The batch with its images as one tensor, if all have one size."""
+    changed = {}
+    for name, column in batch.items():
+        is_ragged = isinstance(column, list) and column and isinstance(column[0], torch.Tensor)
+        if is_ragged and len({one.shape for one in column}) == 1 and column[0].ndim > 2:
+            changed[name] = torch.stack(column)
+    return batch._replace(**changed) if changed else batch
+
+
+def _joined(batches: Sequence[Any]) -> Any:
+    """One batch of several."""
+    columns = {}
+    for name, first in batches[0].items():
+        values = [value for batch in batches for value in batch[name]]
+        columns[name] = torch.stack(values) if isinstance(first, torch.Tensor) else values
+    return type(batches[0])(columns)

@@ -1,0 +1,183 @@
+"""``stoker.torch``: datasets and a DataLoader with the contracts of torch's."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.data as of_torch
+from helpers.annotations import write_annotated
+from helpers.images import encode
+
+from stoker.augment import Normalize, RandomResizedCrop, Resize
+from stoker.errors import CheckpointError, ConfigError
+from stoker.torch import DataLoader, Dataset, ImageFolder
+
+Epoch = list[tuple[float, list[int]]]
+
+NAMES = ("a/10.png", "a/9.png", "a/b/1.png", "b/x.png", "c c/0.png", "c c/1.png", "c c/2.png")
+CROP = [RandomResizedCrop(8)]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven images of three classes, each of another size."""
+    folder = tmp_path_factory.mktemp("images")
+    generator = torch.Generator().manual_seed(0)
+    for number, name in enumerate(NAMES):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = torch.randint(0, 256, (12 + number, 16, 3), generator=generator, dtype=torch.uint8)
+        path.write_bytes(encode(pixels.numpy()))
+    return folder
+
+
+def contents(loader: Any) -> Epoch:
+    return [(images.double().sum().item(), labels.tolist()) for images, labels in loader]
+
+
+def epochs(loader: Any, number: int = 3) -> list[Epoch]:
+    torch.manual_seed(5)
+    return [contents(loader) for _ in range(number)]
+
+
+class TestImageFolder:
+    def test_it_is_torchvisions(self, root: Path) -> None:
+        data = ImageFolder(str(root))
+        assert (data.classes, data.class_to_idx) == (("a", "b", "c c"), {"a": 0, "b": 1, "c c": 2})
+        assert [path for path, _ in data.samples] == [str(root / name) for name in NAMES]
+        assert list(data.targets) == [label for _, label in data.imgs] == [0, 0, 0, 1, 2, 2, 2]
+        image, label = data[3]
+        assert (image.shape, image.dtype, label) == ((3, 15, 16), torch.uint8, 1)
+        with pytest.raises(IndexError, match="found 7"):
+            data[7]
+        assert torch.equal(data[-1][0], data[6][0])
+
+    def test_a_list_of_indices_is_one_batch(self, root: Path) -> None:
+        data = ImageFolder(root, [Resize((8, 8))], target_transform=lambda label: 10 + label)
+        samples = data.__getitems__([6, 0])
+        assert [label for _, label in samples] == [12, 10] == samples.batch.label.tolist()
+        assert samples.batch.image.shape == (2, 3, 8, 8)
+
+    def test_it_has_no_attribute_that_its_samples_lack(self, pack_images: Any) -> None:
+        data = Dataset(write_annotated(pack_images))
+        assert not hasattr(data, "targets")
+        assert not hasattr(data, "nothing")
+        assert len(data) == len(data.data)
+
+    def test_parameters_follow_from_seed_epoch_and_index(self, root: Path) -> None:
+        data = ImageFolder(root, CROP)
+        first, second = ([data[i][0] for i in range(7)] for _ in range(2))
+        assert not any(map(torch.equal, first, second))
+        data.set_epoch(1)
+        assert all(map(torch.equal, second, [image for image, _ in data.__getitems__(range(7))]))
+        data.set_epoch(0)
+        data[6]
+        mixed = data.__getitems__([6, 0])  # of two epochs
+        assert torch.equal(mixed[0][0], second[6])
+        assert torch.equal(mixed[1][0], first[0])
+        again = pickle.loads(pickle.dumps(data))
+        assert torch.equal(again[5][0], first[5])
+
+    def test_options_of_loaders_are_refused(self, root: Path) -> None:
+        with pytest.raises(ConfigError, match="batch_size must be given to the DataLoader"):
+            ImageFolder(root, batch_size=4)
+
+
+class TestDataLoader:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"shuffle": True},
+            {"shuffle": True, "num_workers": 2},
+            {"shuffle": True, "num_workers": 2, "persistent_workers": True},
+            {"drop_last": True},
+        ],
+    )
+    def test_its_batches_are_those_of_torchs(self, root: Path, options: dict[str, Any]) -> None:
+        fast = epochs(DataLoader(ImageFolder(root, CROP), 2, **options))
+        assert epochs(of_torch.DataLoader(ImageFolder(root, CROP), 2, **options)) == fast
+        assert fast[0] != fast[1]
+
+    def test_samplers_subsets_and_concatenations(self, root: Path) -> None:
+        def of(kind: Any) -> Any:
+            data = ImageFolder(root, CROP)
+            subset = of_torch.Subset(of_torch.Subset(data, [6, 5, 4, 1, 0]), [0, 2, 4])
+            weighted = of_torch.WeightedRandomSampler([1.0, 2.0, 1.0], 7, generator=torch.Generator())
+            batches = of_torch.BatchSampler(of_torch.SequentialSampler(data), 3, drop_last=False)
+            loaders = (kind(subset, 2), kind(subset, 2, sampler=weighted), kind(data, batch_sampler=batches))
+            return [epochs(one, 1) for one in (*loaders, kind(of_torch.ConcatDataset([data, data]), 4))]
+
+        assert of(DataLoader)[0][0][0][1] == [2, 2]
+        for ours, theirs in zip(of(DataLoader), of(of_torch.DataLoader), strict=True):
+            assert [labels for _, labels in ours[0]] == [labels for _, labels in theirs[0]]
+
+    def test_ranks_draw_by_the_sampler_of_torch(self, root: Path) -> None:
+        data = ImageFolder(root, CROP)
+        drawn = []
+        for rank in range(2):
+            sampler = of_torch.DistributedSampler(data, 2, rank)
+            loader = DataLoader(data, 2, sampler=sampler, drop_last=False)
+            loader.set_epoch(3)
+            assert sampler.epoch == 3
+            drawn += [label for _, labels in contents(loader) for label in labels]
+        assert len(drawn) == 8
+        assert set(drawn) == {0, 1, 2}
+
+    @pytest.mark.parametrize("generator", [True, False])
+    def test_its_state_goes_on_in_the_middle_of_an_epoch(self, root: Path, *, generator: bool) -> None:
+        def make() -> DataLoader:
+            own = torch.Generator().manual_seed(9) if generator else None
+            return DataLoader(ImageFolder(root, CROP), 2, shuffle=True, generator=own)
+
+        whole = epochs(make())
+        torch.manual_seed(5)
+        loader = make()
+        contents(loader)
+        running = iter(loader)
+        begun = contents(next(running) for _ in range(2))
+        state, numbers = loader.state_dict(), torch.get_rng_state()
+        torch.manual_seed(1)
+        resumed = make()
+        resumed.load_state_dict(state)
+        torch.set_rng_state(numbers)
+        assert begun + contents(resumed) == whole[1]
+        assert contents(resumed) == whole[2]
+        with pytest.raises(CheckpointError, match="not a state"):
+            loader.load_state_dict({"epoch": 1})
+
+    def test_a_pass_that_is_left_ends_its_epoch(self, root: Path) -> None:
+        loader = DataLoader(ImageFolder(root, CROP), 2)
+        whole = epochs(DataLoader(ImageFolder(root, CROP), 2))
+        next(iter(loader))
+        assert contents(loader) == whole[1]
+
+    def test_a_function_of_samples_collates(self, root: Path) -> None:
+        loader = DataLoader(ImageFolder(root), 3, collate_fn=list)
+        assert [len(samples) for samples in loader] == [3, 3, 1]
+        image, label = next(iter(loader))[0]
+        assert (tuple(image.shape), label) == ((3, 12, 16), 0)
+
+    def test_a_batch_has_names_and_other_datasets_are_torchs(self, root: Path) -> None:
+        batch = next(iter(DataLoader(ImageFolder(root, [Resize((8, 8)), Normalize()]), 3)))
+        assert batch["image"].dtype == torch.float32
+        assert batch.label.tolist() == [0, 0, 0]
+        assert isinstance(DataLoader(range(4)), of_torch.DataLoader)
+        assert [one.tolist() for one in DataLoader(range(4), 2)] == [[0, 1], [2, 3]]
+
+    def test_refusals(self, root: Path) -> None:
+        from stoker import ImageLoader
+
+        with pytest.raises(ConfigError, match="a loader makes whole batches"):
+            DataLoader(ImageLoader(root, batch_size=2, transforms=CROP))
+
+        class Endless(of_torch.Sampler[list[int]]):
+            def __iter__(self) -> Any:
+                while True:
+                    yield [0]
+
+        with pytest.raises(ConfigError, match="the batch_sampler must have a length"):
+            iter(DataLoader(ImageFolder(root), batch_sampler=Endless()))
