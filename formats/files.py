@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import fcntl
 import hashlib
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stoker._native import crc32c
-from stoker.errors import ConfigError, LockedError, StokerError, StorageError, WriteError
+from stoker.errors import ConfigError, LockedError, SourceError, StokerError, StorageError, WriteError
 
 LOCK_NAME = ".stoker-lock"
 
@@ -117,6 +118,46 @@ def storage_error(reason: str, path: object = None, *, hint: str, key: str | Non
     """Return the error of a read that failed because of the machine; ``hint`` is for a storage that fails."""
     hint = _RESOURCES.get(reason.rpartition(": ")[2], hint)
     return StorageError(f"the storage or the machine fails: {reason}", path=path, key=key, hint=hint)
+
+
+_NAMED = 5  # names of a folder in a message
+_ARCHIVES = (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst")
+_OF_SYSTEMS = {"__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information", "lost+found", "__pycache__"}
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder of this name is hidden, or made by a system and not by its user."""
+    return name.startswith(".") or name in _OF_SYSTEMS
+
+
+def check_unpacked(path: str | os.PathLike[str]) -> None:
+    """Raise SourceError for an archive that is not read, such as a zip."""
+    if os.fspath(path).lower().endswith(_ARCHIVES):
+        raise SourceError(
+            "the file is packed, and what it holds is not read in place",
+            path=path,
+            hint="Unpack it first, such as with unzip or 7z, and name the folder or file that it held.",
+        )
+
+
+def missing_path(path: str | os.PathLike[str]) -> tuple[str, str] | None:
+    """Return a message and a hint, with the nearest name, for a path that is not there."""
+    file = Path(path).absolute()
+    if os.path.lexists(file):
+        return None
+    while not file.parent.is_dir():
+        file = file.parent
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(name for name in os.listdir(file.parent) if not is_hidden(name))  # noqa: PTH208 - a text
+    near = difflib.get_close_matches(file.name, names, 1)
+    shown = ", ".join(names[:_NAMED]) or "no files"
+    hint = (
+        f"Did you mean {file.parent / near[0]}?"
+        if near
+        else f"It has {shown}{' and more' if len(names) > _NAMED else ''}."
+    )
+    return f"there is no {file.name} in {file.parent}", hint
 
 
 @contextmanager

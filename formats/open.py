@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 
 from stoker.arguments import named_arguments
 from stoker.errors import ConfigError
@@ -15,6 +17,9 @@ from .dataset.index import open_index
 from .dataset.manifest import is_dataset
 from .dataset.versions import load_version, local_folder, split_version
 from .files import check_named
+from .sources.classes import check_classes
+
+_MOST_SHOWN = 200  # characters of names in a message
 
 
 @named_arguments
@@ -22,6 +27,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     path: str | os.PathLike[str],
     *,
     version: int | None = None,
+    classes: Sequence[str] | None = None,
     class_depth: int | None = None,
     cache: str | os.PathLike[str] | None = None,
     cache_size: str | int | None = None,
@@ -47,6 +53,9 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
             network file system.
         version: Version of the dataset, from 1; None for the last one. Each change of a dataset, as by
             :func:`stoker.append`, makes a version.
+        classes: Names of the classes of images or shards in place, label 0 first, such as the ``classes`` of
+            the training set; None for the sorted names of their folders. They need not all have images. A
+            dataset that is made already must have these classes.
         class_depth: Number of directory levels that name the class of an image in a folder, from 1; None for
             all, as in a conversion. With a number, folders such as train and val are classes, too.
         cache: Folder on a local disk for the parts that are fetched; processes of one machine share it.
@@ -66,22 +75,37 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     """
     check_named(dataset=path)
     path, version = split_version(path, version)
+    names = check_classes(classes)
     if cache is not None:
         from .remote.cached_dataset import open_cached
 
         is_signed = is_url(path) and without_credentials(os.fspath(path)) != os.fspath(path)
-        indexed = _indexed(path, class_depth)
+        indexed = _indexed(path, class_depth, names)
         signed = expand(path) if is_signed and indexed is not path else ()
-        return open_cached(indexed, cache, cache_size, version, signed)
+        return _with_classes(open_cached(indexed, cache, cache_size, version, signed), names)
     if cache_size is not None:
         raise ConfigError("cache_size needs cache, the folder whose size it limits")
-    folder = Path(_indexed(local_folder(path), class_depth))
+    folder = Path(_indexed(local_folder(path), class_depth, names))
     manifest = load_version(folder, version)
     data_files = manifest.data_files(folder, check=True)
-    return Dataset(folder, manifest, open_index(folder, manifest), data_files)
+    return _with_classes(Dataset(folder, manifest, open_index(folder, manifest), data_files), names)
 
 
-def _indexed(path: str | os.PathLike[str], class_depth: int | None) -> str | os.PathLike[str]:
+def _with_classes(dataset: Dataset, classes: tuple[str, ...] | None) -> Dataset:
+    if classes is not None and dataset.classes != classes:
+        raise ConfigError(
+            "classes must be the classes of the dataset, which has numbered its labels already, found "
+            f"{shorten(', '.join(classes), _MOST_SHOWN)}",
+            path=dataset.path,
+            hint=f"It has {shorten(', '.join(dataset.classes), _MOST_SHOWN) or 'none'}. Convert or index the "
+            "source again with these classes.",
+        )
+    return dataset
+
+
+def _indexed(
+    path: str | os.PathLike[str], class_depth: int | None, classes: tuple[str, ...] | None
+) -> str | os.PathLike[str]:
     """Return the folder of the index of shards or images; any other path as it is."""
     is_local = not is_url(path)
     if is_local and is_dataset(Path(path)) and class_depth is None:
@@ -90,11 +114,11 @@ def _indexed(path: str | os.PathLike[str], class_depth: int | None) -> str | os.
     from .in_place.images import is_image_source
 
     if is_image_source(path):  # first: an archive may lie beside the folders of the classes
-        return index_in_cache(Path(path), class_depth)
+        return index_in_cache(Path(path), class_depth, classes)
     if class_depth is not None:
         raise ConfigError("class_depth is for a folder of images", path=path, hint="Leave class_depth out.")
     if names_shards(path):
-        return index_shards_in_cache(path)
+        return index_shards_in_cache(path, classes)
     if is_local and Path(path).is_dir():
         from .sources.roots import check_splits
 

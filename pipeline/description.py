@@ -164,5 +164,5 @@ def described_dataset(description: Mapping[str, Any], arguments: dict[str, Any])
     cache = reading.cache if reading else None
     if reading:
         arguments["reading"] = replace(reading, cache=None)
-    opened = open_cached(description["path"], cache, description["version"])
+    opened = open_cached(description["path"], cache, description["version"], arguments.get("classes"))
     return opened.select(unpack_rows(description["rows"])) if "rows" in description else opened

@@ -283,7 +283,7 @@ def _image_options(
             selection = replace(selection, allow_missing_classes=True)
         elif not has_masks:
             found = find_format(Source(source, reading), reading.source_format)
-            meaning["unlabelled"] = found.name == "folder"
+            meaning["unlabelled"] = found.name in ("folder", "list", "table", "mds", "webdataset")
     return {
         "classes": classes or None if labelled else None,
         "resize": _resize(options),

@@ -28,7 +28,7 @@ SIGNATURE_BYTES = 32
 
 NPY_SIGNATURE = b"\x93NUMPY"
 
-HEIC_SIGNATURE = re.compile(rb".{4}ftyp(?:hei[cmsx]|hev[cmsx]|mif1|msf1)", re.DOTALL)
+HEIC_SIGNATURE = re.compile(rb".{4}ftyp(?:hei[cmsx]|hev[cmsx]|m[is]f1(?!.*avi[fs]))", re.DOTALL)
 """The first bytes of a HEIC file: its brand (ISO/IEC 23008-12, annex B)."""
 
 
@@ -89,7 +89,9 @@ CODECS: dict[Codec, ImageCodec] = {
     ),
     Codec.BMP: ImageCodec(pillow_formats=("BMP", "DIB"), suffixes=(".bmp",), signature=rb"BM"),
     Codec.GIF: ImageCodec(pillow_formats=("GIF",), suffixes=(".gif",), signature=rb"GIF8[79]a"),
-    Codec.TIFF: ImageCodec(pillow_formats=("TIFF",), suffixes=(".tif", ".tiff"), signature=rb"II\*\0|MM\0\*"),
+    Codec.TIFF: ImageCodec(
+        pillow_formats=("TIFF",), suffixes=(".tif", ".tiff"), signature=rb"II[*+]\0|MM\0[*+]"
+    ),
     Codec.RAW: ImageCodec(bytes_of_pixel=(3,), bytes_per_pixel=3.0),
     Codec.PLANES: ImageCodec(bytes_of_pixel=(1, 3)),
     # No suffix: an array beside images is not an image.

@@ -33,6 +33,7 @@ Label = int | str | float | tuple[int, ...]
 LABEL_TYPES = {
     "int": "one whole number, the class",
     "float": "one number that is not a class, such as a score",
+    "first": "the first of several numbers, the class, such as a person's number in InsightFace's files",
     "several": "any number of classes",
     "one-hot": "a number for each class, 1 for the class of the sample and 0 for the others",
     "multi-hot": "a number for each class, 1 for each class of the sample and 0 for the others",
@@ -182,17 +183,24 @@ def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
         return 0  # the indexer sets it
     if label_type in ("one-hot", "multi-hot"):
         return _indexes_of_ones(values, label_type, what)
+    if label_type == "first":
+        values = values[:1]
     if label_type == "several":
         return tuple(_whole(value, what) for value in values)
     if len(values) != 1:
         raise SourceError(
             f"{what} must be one number, found {len(values)}",
-            hint="Name the form of the label (label_type several, one-hot or multi-hot), or another label.",
+            hint="Name the form of the label with label_type: first, several, one-hot or multi-hot.",
         )
     return float(values[0]) if label_type == "float" else _whole(values[0], what)
 
 
 def _whole(value: float, what: str) -> int:
+    if value < 0:
+        raise SourceError(
+            f"{what} must be 0 or more, found {value:g}",
+            hint="Leave out samples without a class, or give label_type float for numbers that are no class.",
+        )
     if isinstance(value, int):
         return value
     if not value.is_integer():

@@ -110,11 +110,10 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     if start == record.length:  # files of faces begin with such a record
         raise DecodeError("the record has no image")
     labels = struct.unpack_from(f"<{count}f", record.view, _IMAGE.size) if count else (label,)
-    label_type = "several" if count and names.label_type == "int" else names.label_type
     return ExternalSample(
         payload=Span(start, record.length - start),
         key=record.key.decode(),
-        label=to_label(labels, label_type, "the label in the record's header"),
+        label=to_label(labels, names.label_type, "the label in the record's header"),
         header=names.raw_header(record.length - start),
     )
 

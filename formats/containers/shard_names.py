@@ -16,7 +16,7 @@ from pathlib import Path
 from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url, join_url, split_query, split_url
 
-from ..files import check_named, read_regular
+from ..files import check_named, is_hidden, read_regular
 from .container import SUFFIXES
 
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
@@ -256,4 +256,4 @@ def names_tfrecord(path: str) -> bool:
 
 
 def _has_suffix(name: str) -> bool:
-    return name.endswith(SUFFIXES) and not name.startswith(".")
+    return name.endswith(SUFFIXES) and not is_hidden(name)

@@ -25,6 +25,7 @@ from ..sources.listing import (
     lost_classes,
     missing_classes_error,
     name_reasons,
+    warn_unlabelled,
 )
 from ..sources.masks import only_class
 from ..sources.registry import SourceFormat, list_source
@@ -49,6 +50,14 @@ def list_samples(source: Source, source_format: SourceFormat, arguments: Convert
         remedy = "Or leave them out, up to a share: allow_loss={share:g}."
         skips = check_damage(listing.damaged, total, allowed, remedy)
         listing = replace(listing, skipped=tuple(sorted([*listing.skipped, *skips])), damaged=())
+    reading = source.options
+    asked = reading.unlabelled or reading.fields or reading.label_column == "" or source.caption_column
+    if listing.labels is None and listing.objects is None and listing.masks is None and not asked:
+        warn_unlabelled(
+            source.path,
+            "label_column names the part that has them, unlabelled=True says that there are none, and stoker "
+            "index --label-type shard makes a class of each shard",
+        )
     if arguments.strict:
         _check_nothing_lost(source.path, listing)
     if listing.missing_classes and not selection.allow_missing_classes:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from stoker.errors import ConfigError, EngineError, SourceError, StokerError
+from stoker.log import EventLog
 
 from ..dataset.columns import ARRAY_DTYPES
 from ..options import declarations, given_options
@@ -44,6 +45,8 @@ _TARGET_NAMES = {
 }
 """Keys of the targets of torchvision's detection models, and the arguments of a writer."""
 
+_LOG = EventLog("conversion")
+
 
 @dataclass(frozen=True)
 class Items:
@@ -57,6 +60,9 @@ class Items:
     # NumPy's names of the types of numbers in fields, where the dataset states them
     dtypes: Mapping[str, str] = field(default_factory=dict)
     by_index: bool = False  # Whether items are read by their indices
+    may_lack_label: bool = (
+        False  # Whether the label -1 means that there is none, as in Hugging Face's datasets
+    )
 
     def each(self, order: npt.NDArray[np.int64] | None = None) -> Iterator[Any]:
         """Yield the items, or those at the indices ``order``, (M,) int64."""
@@ -140,11 +146,13 @@ def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
     if (files := _image_files(dataset)) is not None:
         return Items(files, len(files), classes, arguments, by_index=True)
     dtypes: dict[str, str] = {}
+    may_lack_label = False
     if isinstance(features := getattr(dataset, "features", None), Mapping):
         dtypes = {name: dtype for name, feature in features.items() if (dtype := _dtype(feature))}
         dataset, classes, arguments = _of_hugging_face(dataset, arguments)
+        may_lack_label = classes is not None
     number = len(dataset) if hasattr(dataset, "__len__") else None
-    return Items(dataset, number, classes, arguments, dtypes, by_index)
+    return Items(dataset, number, classes, arguments, dtypes, by_index, may_lack_label)
 
 
 def _image_files(dataset: Any) -> list[dict[str, Any]] | None:
@@ -178,6 +186,12 @@ def _of_hugging_face(
     dataset: Any, arguments: dict[str, str | None]
 ) -> tuple[Any, tuple[str, ...] | None, dict[str, str | None]]:
     """The dataset with files in place of decoded images, the names of its classes, and its fields."""
+    if hasattr(dataset, "with_format"):
+        if (getattr(dataset, "format", None) or {}).get(
+            "type"
+        ) == "custom":  # as examples of training have it
+            _LOG.warning("transform", "the transform of the dataset (set_transform) is not applied")
+        dataset = dataset.with_format(None)
     features = dataset.features
     kinds = {name: type(feature).__name__ for name, feature in features.items()}
     fields = dict(arguments)
@@ -338,7 +352,7 @@ def convert_items(
             **{name: getattr(arguments, name) for name in names},
         ) as writer:
             numbered = zip(count() if order is None else order.tolist(), chain(first, samples), strict=False)
-            _write(writer, numbered, items.number, progress)
+            _write(writer, numbered, items, progress)
             return writer.close()
 
 
@@ -357,15 +371,17 @@ def _check_no_file_options(arguments: ConvertArguments) -> None:
 def _write(
     writer: Writer,
     samples: Iterable[tuple[int, dict[str, Any] | None]],
-    total: int | None,
+    items: Items,
     progress: Progress | None,
 ) -> None:
     """Write numbered samples, None for one that is left out, and report the progress."""
-    shown, done = 0.0, 0
+    shown, done, total = 0.0, 0, items.number
     for number, sample in samples:
         key = f"{number:08d}"
         if sample is None:
             writer.skip(key, "left out by make")
+        elif items.may_lack_label and type(label := sample.get("label")) is int and label == -1:
+            writer.skip(key, "row without a label")
         else:
             writer.write(**{"key": key, **sample})
         done += 1

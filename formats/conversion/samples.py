@@ -23,18 +23,14 @@ from ..codecs.decode import sixteen_bits
 from ..codecs.header import is_negative
 from ..containers.image_record import StoredArray
 from ..dataset.annotations import Annotations, checked_runs, decompress_runs, runs_of_mask
-from ..dataset.columns import ARRAY_DTYPES, ORIGIN_COLUMNS, array_types
-from ..dataset.index import KNOWN_COLUMNS
+from ..dataset.columns import ARRAY_DTYPES, array_types
+from ..dataset.index import is_reserved
 from ..files import is_unicode, read_regular
 from ..sources.image_files import SkippedError, unreadable
 
 Floats = npt.NDArray[np.float32]
 Runs = npt.NDArray[np.uint32]
 Value = int | float | str | np.ndarray[Any, Any]
-
-_RESERVED = {"label", "row", "image", "mask", "count", "dataset", "segmentation", "to_source", "source_size"}
-_RESERVED |= {*KNOWN_COLUMNS, *ORIGIN_COLUMNS}
-_RESERVED_STARTS = ("object_", "mask_")
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ def check_names(names: Iterable[str]) -> None:
         wrong = None
         if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
             wrong = "is no name that a column of a batch can have"
-        elif name in _RESERVED or name.startswith(_RESERVED_STARTS):
+        elif is_reserved(name):
             wrong = "is a name that the index uses itself"
         elif name in derived:
             wrong = f"is a name that the index uses for the arrays {derived[name]!r}"
@@ -524,20 +520,22 @@ class SampleChecker:
         try:
             number = operator.index(label)
         except TypeError:
-            number = int(label) if isinstance(label, float) and label.is_integer() else -1
-            if number < 0:
+            if not isinstance(label, float) or not label.is_integer():
                 raise ConfigError(
                     f"{column} is {label!r}, neither the name nor the number of a class", key=key
                 ) from None
+            number = int(label)
         if self.classes and not self.fixed_classes:
             raise ConfigError(
                 f"{column} is the number {number}, and earlier samples have names as labels",
                 key=key,
                 hint="Write names or numbers in all samples, or give classes=[...].",
             )
-        if not -(1 << 63) <= number < 1 << 63 or (self.classes and not 0 <= number < len(self.classes)):
+        if not 0 <= number < (len(self.classes) or 1 << 63):
             raise ConfigError(
-                f"{column} is {number}, and there are {len(self.classes)} classes, from 0", key=key
+                f"{column} is {number}, and there are {len(self.classes) or 'only'} classes, from 0",
+                key=key,
+                hint="Leave out samples without a class; other numbers are columns of any other name.",
             )
         self._numbered = not self.classes
         return number

@@ -32,10 +32,11 @@ from ..dataset.manifest import (
     STATE_NAME,
     TOKENIZER_NAME,
     Manifest,
+    is_dataset,
     published_names,
 )
 from ..dataset.versions import SHA256_NAME, is_of_version, sha256_content
-from ..files import file_digest, move_durably, remove, sync_folder, write_durably
+from ..files import file_digest, is_hidden, move_durably, remove, sync_folder, write_durably
 from ..sources.listing import name_reasons, skipped_lines
 from .plan import DatasetPlan
 from .publishing import FoundDataset, SplitOutput
@@ -128,6 +129,7 @@ class Unfinished:
                     raise DatasetError(
                         "a file would be replaced, and it belongs to no dataset", path=file, hint=REPLACE
                     )
+            _check_empty(folder, overwrite=overwrite)
 
     def maker(self) -> Callable[..., ShardResult]:
         """A function that makes a shard of a plan, on any machine, and keeps it here."""
@@ -267,6 +269,16 @@ def files_of_dataset(manifest: bytes, present: Iterable[str]) -> list[str]:
 def _remove_dataset(folder: Path, manifest: Path) -> None:
     for name in files_of_dataset(manifest.read_bytes(), [file.name for file in folder.glob("*")]):
         remove(folder / name)
+
+
+def _check_empty(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder of other files: loaders would read the dataset in it, and not what it held."""
+    if overwrite or not folder.is_dir():
+        return
+    for file in folder.iterdir():
+        if not is_hidden(file.name) and not is_dataset(file):
+            message = f"the target holds other files, such as {file.name}"
+            raise DatasetError(message, path=folder, hint=REPLACE)
 
 
 def _published_files(folder: Path, container: str) -> list[Path]:

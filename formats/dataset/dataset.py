@@ -99,7 +99,9 @@ class Dataset:
         return len(self.index) if self.choice.rows is None else len(self.choice.rows)
 
     def __repr__(self) -> str:
-        return f"<Dataset {self.address!r}: {len(self)} samples of {len(self.classes)} classes>"
+        without = " without labels" if self.manifest.sample_type == "image" and not self.tasks else ""
+        of = f" of {self.num_classes} classes" if self.num_classes else without
+        return f"<Dataset {self.address!r}: {len(self)} samples{of}>"
 
     def __getitem__(self, position: int) -> Sample:
         """Return one sample with its image decoded, for loops and for PyTorch's ``DataLoader``."""
@@ -158,8 +160,8 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
-        """Number of classes; 0 if the dataset has none."""
-        return len(self.classes)
+        """Number of classes, and one more than the largest label where numbers have no names; 0 without."""
+        return len(self.classes) or self.index.count_labels()
 
     @property
     def columns(self) -> tuple[str, ...]:

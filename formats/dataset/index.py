@@ -18,7 +18,7 @@ from __future__ import annotations
 import mmap
 import struct
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import partial
@@ -33,7 +33,7 @@ from stoker.errors import DatasetError, StaleIndexError
 
 from ..files import file_digest, is_of_machine, open_regular, reason_of, storage_error, sync
 from .annotations import MASK_COLUMNS, OBJECT_COLUMNS
-from .columns import ListColumn, number_array
+from .columns import ORIGIN_COLUMNS, ListColumn, number_array
 from .manifest import Manifest
 
 REQUIRED_COLUMNS: dict[str, pa.DataType] = {
@@ -52,6 +52,8 @@ IMAGE_COLUMNS: dict[str, pa.DataType] = {
 }
 BAND_COLUMNS: dict[str, pa.DataType] = {"jpeg_bands": pa.large_list(pa.uint32())}
 KNOWN_COLUMNS = {**REQUIRED_COLUMNS, **IMAGE_COLUMNS, **BAND_COLUMNS, **OBJECT_COLUMNS, **MASK_COLUMNS}
+_RESERVED = {"label", "row", "image", "mask", "count", "dataset", "segmentation", "to_source", "source_size"}
+_RESERVED |= {*KNOWN_COLUMNS, *ORIGIN_COLUMNS}
 NO_CHECKSUM = 0
 """The ``crc`` of a payload that was not read for its index; readers do not compare it."""
 
@@ -60,6 +62,20 @@ _VERSION_KEY, _VERSION = b"stoker.index.version", b"1"
 _SMALL_INDEX = 64 << 20  # about a million samples, read in some ten milliseconds
 _PIECE = 1 << 22  # bytes
 _HINT = "Make the index again with stoker convert or stoker index, as the dataset was made."
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether a dataset uses the name of a column itself."""
+    return name in _RESERVED or name.startswith(("object_", "mask_"))
+
+
+def free_name(name: str, others: Container[str] = ()) -> str:
+    """Return the name in the dataset of a source's column: a ``_`` follows a name that is reserved."""
+    # ``others`` are the source's columns, which keep their names.
+    free = f"{name}_" if is_reserved(name) else name
+    while free != name and free in others:
+        free += "_"
+    return free
 
 
 @dataclass(frozen=True)
@@ -99,6 +115,7 @@ class Index:
         self.path = path
         self._numbers: dict[str, npt.NDArray[Any]] = {}
         self._lists: dict[str, ListColumn] = {}
+        self._label_count: int | None = None
         self.schema: pa.Schema = batch.schema
 
     @classmethod
@@ -156,6 +173,18 @@ class Index:
                 raise self._wrong_type(name, "lists of numbers")
             self._lists[name] = ListColumn.from_arrow(lists)
         return self._lists[name]
+
+    def count_labels(self) -> int:
+        """Return one more than the largest integer that is a label of a sample, or else of an object."""
+        if self._label_count is None:
+            name = "label" if "label" in self.schema.names else "object_labels"
+            kind = str(self.schema.field(name).type) if name in self.schema.names else ""
+            is_list = kind.startswith("large_list")
+            labels = (
+                self.lists(name).values if is_list else self.column(name) if "int" in kind else np.zeros(0)
+            )
+            self._label_count = max(0, int(labels.max(initial=-1)) + 1)
+        return self._label_count
 
     def strings(self, name: str, rows: npt.ArrayLike) -> list[str]:
         column = self.arrow(name)

@@ -20,7 +20,7 @@ from stoker.errors import DatasetError, with_details
 from stoker.urls import is_url
 
 from ..containers.container import CONTAINERS, find_container
-from ..files import file_digests, is_unicode, read_regular
+from ..files import check_unpacked, file_digests, is_unicode, missing_path, read_regular
 from .annotations import AnnotationInfo
 from .columns import ArrayColumn, check_arrays
 
@@ -268,7 +268,10 @@ class Manifest:
         except DatasetError as error:
             raise with_details(error, path=path) from error
         except OSError as error:
+            if (missing := missing_path(folder)) and not _is_unfinished(Path(folder)):
+                raise DatasetError(missing[0], path=folder, hint=missing[1]) from error
             if isinstance(error, NotADirectoryError):
+                check_unpacked(folder)
                 reason = "a dataset is a folder, and this is a file"
             elif isinstance(error, FileNotFoundError):
                 reason = f"{name} does not exist"

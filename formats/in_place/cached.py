@@ -51,7 +51,7 @@ def names_shards(path: str | os.PathLike[str]) -> bool:
     return is_local_shard(Path(expand(path)[0]))
 
 
-def index_shards_in_cache(path: str | os.PathLike[str]) -> Path:
+def index_shards_in_cache(path: str | os.PathLike[str], classes: tuple[str, ...] | None = None) -> Path:
     """Return the folder of the index of shards; it is made if the cache does not have it."""
     origin = without_credentials(os.fspath(path)) if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
     container, shards = find_shards([path], door="open")
@@ -60,28 +60,38 @@ def index_shards_in_cache(path: str | os.PathLike[str]) -> Path:
 
     def make(folder: Path) -> None:
         with progress_line(f"indexing {origin}", "bytes") as show:
-            manifest = index([path], folder, container=container.name, progress=show)
+            manifest = index([path], folder, container=container.name, classes=classes, progress=show)
         _warn_of_broken(origin, manifest, {})
 
-    return cached_index(origin, [container.name, *identity], make)
+    return cached_index(origin, [container.name, *identity, *_named(classes)], make)
 
 
-def index_in_cache(path: Path, class_depth: int | None = None) -> Path:
+def _named(classes: tuple[str, ...] | None) -> list[str]:
+    return [] if classes is None else ["classes", *classes]
+
+
+def index_in_cache(
+    path: Path, class_depth: int | None = None, classes: tuple[str, ...] | None = None
+) -> Path:
     """Return the folder of the index of a folder or list of images, and make it if it is missing."""
     source = os.path.realpath(path)
 
     def make(folder: Path) -> None:
         began = time.time_ns()
         with progress_line(f"listing {path}", "images") as show:
-            listing = list_images(source, class_depth)
+            listing = list_images(source, class_depth, classes)
             manifest = write_image_index(listing, folder, max(8, 2 * available_cores()), show)
         _warn_of_broken(source, manifest, count_reasons(listing.skipped))
         _write_folders(folder / _FOLDERS, _folders_of(listing, source), began)
         write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())
 
-    return cached_index(
-        source, ["images", class_depth or 0, *(["heic"] if reads_heic() else [])], make, _is_current
-    )
+    identity: list[str | int] = [
+        "images",
+        class_depth or 0,
+        *(["heic"] if reads_heic() else []),
+        *_named(classes),
+    ]
+    return cached_index(source, identity, make, _is_current)
 
 
 def _warn_of_broken(source: str, manifest: Manifest, expected: Mapping[str, int]) -> None:

@@ -22,7 +22,7 @@ from ..containers.listing import LISTING, LISTING_NAME, write_listing
 from ..dataset.index import Index, write_index
 from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
 from ..dataset.versions import publish_index
-from ..files import check_named, file_digest
+from ..files import check_named, file_digest, is_hidden
 from ..sources.classes import check_classes, number_classes
 from ..sources.detection import has_list_suffix
 from ..sources.image_files import (
@@ -34,7 +34,15 @@ from ..sources.image_files import (
     read_source_file,
     walk_folder,
 )
-from ..sources.listing import ListedFiles, Listing, Skip, lost_classes, missing_classes_error, no_images_error
+from ..sources.listing import (
+    ListedFiles,
+    Listing,
+    Skip,
+    lost_classes,
+    missing_classes_error,
+    no_images_error,
+    warn_unlabelled,
+)
 from ..sources.options import SourceOptions
 from ..sources.registry import find_format, list_source
 from ..sources.source import Source
@@ -70,9 +78,7 @@ def index_images(
             "an index of image files lies on a local disk, and this is a URL", path=into, hint=_CONVERT
         )
     threads = check_threads(num_threads, max(8, 2 * available_cores()))
-    listing = list_images(src, class_depth, unlabelled=unlabelled, door="index")
-    if names := check_classes(classes):
-        listing = number_classes(listing, names, src)
+    listing = list_images(src, class_depth, check_classes(classes), unlabelled=unlabelled, door="index")
     home = Path(into).resolve()
     return publish_index(
         Path(into), lambda folder: write_image_index(listing, folder, threads, progress, home=home)
@@ -93,6 +99,7 @@ def is_image_source(path: str | os.PathLike[str]) -> bool:
 def list_images(
     src: str | os.PathLike[str],
     class_depth: int | None = None,
+    classes: tuple[str, ...] | None = None,
     *,
     unlabelled: bool = False,
     door: Door = "open",
@@ -116,15 +123,23 @@ def list_images(
         options = SourceOptions(unlabelled=True)
     source = Source(src, options)
     listing = list_source(source, source_format)
+    if classes is not None:  # they number the labels, whichever have no image
+        return number_classes(listing, classes, src)
     if listing.missing_classes:
-        raise missing_classes_error(listing.missing_classes, src, _CONVERT_OTHERS)
+        raise missing_classes_error(
+            listing.missing_classes,
+            src,
+            f"{_CONVERT_OTHERS} Classes that are named with classes may lack images.",
+        )
+    if listing.labels is None and not unlabelled:
+        warn_unlabelled(src, "folders in it would name classes")
     return listing
 
 
 def is_flat(folder: str | os.PathLike[str]) -> bool:
     """Return whether a folder has no folders in it, and so no classes."""
     with os.scandir(folder) as entries:
-        return not any(entry.is_dir() for entry in entries if not entry.name.startswith("."))
+        return not any(entry.is_dir() for entry in entries if not is_hidden(entry.name))
 
 
 def read_headers(

@@ -32,11 +32,12 @@ from ..containers.image_record import ExternalObjects, ExternalSample, FeatureNa
 from ..dataset.dataset import Dataset
 from ..dataset.index import (
     IMAGE_COLUMNS,
-    KNOWN_COLUMNS,
     NO_CHECKSUM,
     REQUIRED_COLUMNS,
     Index,
     concat_indexes,
+    free_name,
+    is_reserved,
     open_index,
     write_index,
 )
@@ -47,13 +48,19 @@ from ..remote.store import Store
 from ..sources.archives import name_parts
 from ..sources.columns import typed_column
 from ..sources.datasets import list_samples
-from ..sources.listing import Listing, Skip, check_damage, missing_classes_error, no_images_error
+from ..sources.listing import (
+    Listing,
+    Skip,
+    check_damage,
+    missing_classes_error,
+    no_images_error,
+    warn_unlabelled,
+)
 from ..sources.objects import BadObjectError, ObjectTable, check_shares, checked_box
 from ..sources.source import Source
 from ..threads import thread_map
 from .class_names import ClassNames, Contradiction, check_class, label_type_error
 
-_RESERVED_NAMES = {*KNOWN_COLUMNS, "label", "row", "image", "mask"}
 _ROWS_IN_MEMORY = 1 << 18
 _RECORDS_PER_REPORT = 1000
 _MOST_CLASSES = 1_000_000
@@ -88,7 +95,7 @@ def index(
     chosen, shards = find_shards(paths, container)
     if not isinstance(names, FeatureNames):
         names = replace(chosen.feature_names or FeatureNames(), **(names or {}))
-    if wrong := [name for name in names.columns if name in _RESERVED_NAMES or not name]:
+    if wrong := [name for name in names.columns if is_reserved(name) or not name]:
         raise ConfigError(f"a column cannot have the name {wrong[0]!r}", hint="Give it another name.")
     locations = [shard.location(into) for shard in shards]
     by_ranges = chosen.scan_headers is not None and is_url(shards[0].file) and not checksums
@@ -175,6 +182,12 @@ class _Indexer:
         if by_ranges:  # neither shards nor long images have checksums
             states = ",".join(str(shard.modified) for shard in self.shards)
             options[SHARDS_STATE] = hashlib.sha256(states.encode()).hexdigest()[:16]
+        if self._label_type is type(None) and self._rows.objects is None and self.names.label:
+            warn_unlabelled(
+                self.shards[0].source,
+                "stoker index --label names the part that has them, and --label-type shard makes a class "
+                "of each shard",
+            )
         return self._manifest(listed, tuple(classes), options)
 
     def _found_names(self) -> list[str]:
@@ -371,7 +384,7 @@ class _Rows:
         self._rows: list[tuple[Any, ...]] = []
         self._labels: list[int | float | tuple[int, ...]] = []
         self.count = 0
-        self._objects: ObjectTable | None = None  # of all rows, in memory; None if no record has objects
+        self.objects: ObjectTable | None = None  # of all rows, in memory; None if no record has objects
         self._values: dict[str, list[str]] = {name: [] for name in columns}
         self._types: dict[str, set[type]] = {name: set() for name in columns}
         self._parts: list[Path] = []
@@ -379,9 +392,7 @@ class _Rows:
 
     def add(self, values: tuple[Any, ...], sample: ExternalSample, height: int, width: int) -> Iterator[str]:
         """Add a row, and yield a reason for each of its objects that is left out."""
-        columns = {
-            f"{name}_" if name in _RESERVED_NAMES else name: value for name, value in sample.columns.items()
-        }
+        columns = {free_name(name, sample.columns): value for name, value in sample.columns.items()}
         for name in columns.keys() - self._values.keys():
             if self.count:
                 raise SourceError(
@@ -412,7 +423,7 @@ class _Rows:
 
     def _add_objects(self, objects: ExternalObjects, height: int, width: int) -> Iterator[str]:
         """Add the objects of a row, and yield a reason for each that is left out. Boxes are clipped."""
-        table = self._objects = self._objects or ObjectTable()
+        table = self.objects = self.objects or ObjectTable()
         for name in objects.flags.keys() - table.extra.keys():
             table.extra[name] = array("B", bytes(len(table)))
         for i, (box, label) in enumerate(zip(objects.boxes, objects.labels, strict=True)):
@@ -445,8 +456,8 @@ class _Rows:
         for name, types in self._types.items():
             changes[name] = None if types == {type(None)} else partial(typed_column, types=types, name=name)
         objects: dict[str, pa.Array] = {}
-        if self._objects is not None:
-            objects = self._objects.columns(np.array(self._objects.image, np.int64), self.count)
+        if self.objects is not None:
+            objects = self.objects.columns(np.array(self.objects.image, np.int64), self.count)
         concat_indexes(self._parts, path, objects, changes)
         for part in self._parts:
             part.unlink()

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from stoker.errors import ConfigError, SourceError, StokerError
+from stoker.errors import ConfigError, SourceError, StokerError, with_details
 from stoker.urls import is_url, split_url
 
 from ..containers.external import ExternalShard, error_about, find_shards, parse_records
 from ..containers.image_record import FeatureNames, LeftOutError
 from ..dataset.columns import Strings
-from ..dataset.index import KNOWN_COLUMNS
+from ..dataset.index import KNOWN_COLUMNS, free_name
 from ..threads import available_cores, thread_map
 from .columns import EntryColumns
 from .listing import FileRanges, ListedBlocks, Listing, Skip, check_damage, no_images_error
@@ -29,7 +29,6 @@ from .source import Source
 _CONNECTIONS = 16  # shards at URLs that are read at once
 _ANOTHER_LABEL = "Name another part for the label in fields, or none."
 _ROLES = ("image", "label", "key")
-_TAKEN_NAMES = {*KNOWN_COLUMNS, "label", "row", "image", "mask", "count", "dataset", "segmentation"}
 
 
 class _Image(NamedTuple):
@@ -46,6 +45,8 @@ def _list(name: str, source: Source) -> Listing:  # noqa: C901 - one pass over a
     container, shards = find_shards([source.path], name, door="convert")
     usual = container.feature_names or FeatureNames()
     names = name_parts(source.parts, usual)
+    by_shard = source.options.label_type == "shard"
+    names = replace(names, label_type=source.options.label_type or names.label_type)
     # Without names of columns, a container reads all of them, by their own names.
     renamed = None if usual.columns else source.parts
     if renamed is not None:
@@ -59,7 +60,7 @@ def _list(name: str, source: Source) -> Listing:  # noqa: C901 - one pass over a
     keys, skipped, damaged = Strings(), list[Skip](), list[StokerError]()
     labelled: list[bool] = []
     ranges: list[tuple[int, int, int, int, int]] = []  # shard, record, offset, bytes, pieces
-    for number, (_, images) in enumerate(thread_map(read, shards, "list", threads, threads)):
+    for number, (shard, images) in enumerate(thread_map(read, shards, "list", threads, threads)):
         for image in images:
             if isinstance(image, Skip):
                 skipped.append(image)
@@ -68,8 +69,9 @@ def _list(name: str, source: Source) -> Listing:  # noqa: C901 - one pass over a
             else:
                 keys.add(image.key.encode(errors="backslashreplace"))
                 ranges.append((number, *image.place))
-                columns.add(image.entry)
-                labelled.append(image.entry["label"] is not None)
+                entry = {**image.entry, "label": _class_of_shard(shard)} if by_shard else image.entry
+                columns.add(entry)
+                labelled.append(entry["label"] is not None)
     if not ranges:
         check_damage(damaged, 0, None, "")
         raise no_images_error("the shards hold no image", source.path, skipped)
@@ -84,7 +86,10 @@ def _list(name: str, source: Source) -> Listing:  # noqa: C901 - one pass over a
         )
     shard, record, offset, length, pieces = np.array(ranges, np.int64)[rows].T
     try:
-        labels, classes = columns.labels(rows) if any(labelled) else (None, ())
+        of_type = source.options.label_type and "several"
+        labels, classes = columns.labels(rows, of_type) if any(labelled) else (None, ())
+    except SourceError as error:
+        raise with_details(error, path=source.path) from error
     except ValueError as error:
         raise SourceError(
             f"the classes cannot be used: {error}",
@@ -118,6 +123,11 @@ def _list(name: str, source: Source) -> Listing:  # noqa: C901 - one pass over a
 list_tar, list_recordio, list_mds = (partial(_list, name) for name in ("webdataset", "recordio", "mds"))
 
 
+def _class_of_shard(shard: ExternalShard) -> str:
+    """The name of an archive up to its suffixes, such as n01440764."""
+    return shard.file.rpartition("/")[2].partition(".")[0]
+
+
 def _images(
     shard: ExternalShard, names: FeatureNames, renamed: Mapping[str, str | None] | None
 ) -> Iterator[_Image | Skip | StokerError]:
@@ -143,7 +153,7 @@ def _images(
             label = list(sample.label) if isinstance(sample.label, tuple) else sample.label
             entry: dict[str, Any] = {"label": label, "path": key}
             for part, value in sample.columns.items():
-                column = part if renamed is None else renamed.get(part, free_name(part))
+                column = part if renamed is None else renamed.get(part, free_name(part, sample.columns))
                 if value is not None and column is not None:
                     entry[column] = value
             offset, length = sample.payload
@@ -160,9 +170,9 @@ def name_parts(fields: Mapping[str, str | None], usual: FeatureNames) -> Feature
     names, columns = usual, dict(usual.columns)
     part_of_role: dict[str, str] = {}
     for part, name in fields.items():
-        if name is None:
+        if name is None or (name == "label" and not part):
             columns = {column: column_part for column, column_part in columns.items() if column_part != part}
-            names = replace(names, label=None) if part == names.label else names
+            names = replace(names, label=None) if part in ("", names.label) else names
         elif name in _ROLES:
             part_of_role[name] = part
         elif name in (*KNOWN_COLUMNS, "path", ""):
@@ -176,11 +186,6 @@ def name_parts(fields: Mapping[str, str | None], usual: FeatureNames) -> Feature
         key=part_of_role.get("key", names.key),
         columns=columns,
     )
-
-
-def free_name(name: str) -> str:
-    """Return the name of a column in the dataset: a name that datasets use themselves gets a ``_``."""
-    return f"{name}_" if name in _TAKEN_NAMES or name.startswith(("object_", "mask_")) else name
 
 
 def mds_images(file: str, column: str) -> Iterator[pa.Array]:

@@ -60,7 +60,7 @@ def list_folder(source: Source) -> Listing:
             source.path,
             skipped,
             "Give a folder with one folder for each class: SOURCE/CLASS/IMAGE.jpg; or a CSV or JSON list of "
-            "path and label.",
+            "path and label; or take the images without labels: unlabelled=True.",
         )
     return Listing(
         **vars(files),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
+import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,8 +40,8 @@ def parse_class_names(text: str) -> tuple[str, ...]:
     """The names of classes, label 0 first, in a text: names with commas between, a file, or a dataset."""
     path = Path(text)
     if path.is_dir():
-        lines = list(Manifest.load(path).classes)
-    elif path.is_file():
+        return Manifest.load(path).classes or ("",)
+    if path.is_file():
         lines = open_folder(path.parent).lines(path.name) or []
     elif "," in text or not {".", "/"} & set(text):
         lines = text.split(",")
@@ -105,6 +106,42 @@ def with_distinct_names(listing: Listing) -> Listing:
         "and class_map gives them other names, or joins classes",
     )
     return replace(listing, classes=tuple(classes))
+
+
+def check_labels(listing: Listing) -> Listing:
+    """The listing, whose labels must be 0 or more; names that look alike are said."""
+    if listing.labels is not None:
+        lists = listing.multi_label
+        numbers = _values(listing.labels)
+        if len(numbers) and numbers.min() < 0:
+            at = int(np.flatnonzero(numbers < 0)[0])
+            row = (
+                int(np.searchsorted(ListColumn.from_arrow(listing.labels).starts, at, "right")) - 1
+                if lists
+                else at
+            )
+            raise SourceError(
+                f"a label must be 0 or more, found {numbers[at]}",
+                path=listing.root,
+                key=listing.keys[row].as_py(),
+                hint="Leave out images without a class. Numbers that are no classes are columns with "
+                "unlabelled=True.",
+            )
+    alike = defaultdict[str, list[str]](list)
+    for name in listing.classes:
+        alike[_plain(name)].append(name)
+    if several := [names for names in alike.values() if len(names) > 1]:
+        shown = " and ".join(map(ascii, several[0]))
+        _LOG.warning(
+            f"names of {listing.root}",
+            f"classes of the source have names that look alike, {shown}; class_map joins them",
+        )
+    return listing
+
+
+def _plain(name: str) -> str:
+    """A name as it looks: in composed Unicode, without blanks and quotes at its ends."""
+    return unicodedata.normalize("NFC", name).strip().strip("'\"")
 
 
 def parse_class_map(pairs: Mapping[str, str] | Sequence[str] | None) -> dict[str, str] | None:
@@ -175,6 +212,14 @@ def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: A
     number = {name: label for label, name in enumerate(want)}
     if missing := [have[label] for label in used if have[label] not in number]:
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        given = {_plain(name): name for name in want}
+        if near := given.get(_plain(missing[0])):
+            raise SourceError(
+                f"the source has the class {missing[0]!a}, and the class that is given is {near!a}: "
+                "they differ in blanks, quotes or the form of Unicode, as a Mac writes other letters",
+                path=src,
+                hint="Rename it with class_map, or rename the folder or the label.",
+            )
         raise SourceError(
             f"the source has classes that are not among the {len(want)} given: "
             f"{', '.join(missing[:_NAMED])}{more}",

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from itertools import pairwise
@@ -30,6 +30,11 @@ from .classes import number_names
 Rows = npt.NDArray[np.int64]
 Paths = str | os.PathLike[str]
 
+PREDICT = (
+    "To predict numbers, give unlabelled=True, which keeps them as columns of the index: "
+    "ImageLoader(columns=('image', 'age')) returns them."
+)
+"""The hint where labels are numbers with fractions."""
 _LEADING_ZERO = re.compile(r"\s*[+-]?0\d")
 _EXACT_DIGITS = 15  # of an integer, which a float always keeps
 _LARGEST_EXACT = 1 << 53  # a float holds all integers up to here
@@ -92,7 +97,7 @@ class EntryColumns:
             raise ValueError(f"some {entries} have a {label} and some have none")
         return not unlabelled
 
-    def labels(self, rows: Rows) -> tuple[pa.Array, tuple[str, ...]]:
+    def labels(self, rows: Rows, label_type: str | None = None) -> tuple[pa.Array, tuple[str, ...]]:
         """Labels of the entries at ``rows``, (M,) int64 or lists of int64, and the names of their classes.
 
         All of them have labels.
@@ -105,6 +110,10 @@ class EntryColumns:
         chosen = ListColumn.of_counts(counts, np.arange(int(counts.sum()))).take(rows)
         classes: tuple[str, ...] = ()
         numbers = self._labels.integers(chosen.values)
+        if numbers is not None and label_type in ("one-hot", "multi-hot"):
+            return ones(ListColumn(chosen.starts, numbers), label_type), ()
+        if numbers is not None and self._several and label_type is None:
+            check_no_vectors(ListColumn(chosen.starts, numbers))
         if numbers is None:
             if float in types and str not in types:
                 raise ValueError("the labels are numbers, but no integers")
@@ -308,7 +317,21 @@ def value_column(values: pa.ChunkedArray, name: str, path: Paths) -> pa.Array | 
     return values.combine_chunks()
 
 
-def label_column(values: pa.ChunkedArray, classes: tuple[str, ...]) -> tuple[pa.Array, tuple[str, ...]]:
+def split_labels(values: pa.ChunkedArray, separator: str | None) -> pa.ChunkedArray:
+    """A column of texts as lists of the labels between separators."""
+    values = _decoded(values)
+    if not separator or not _is_text(values.type):
+        return values
+    lists = [
+        None if text is None else [word for one in text.split(separator) if (word := one.strip())]
+        for text in values.to_pylist()
+    ]
+    return pa.chunked_array([pa.array(lists, pa.large_list(pa.large_string()))])
+
+
+def label_column(
+    values: pa.ChunkedArray, classes: tuple[str, ...], label_type: str | None = None
+) -> tuple[pa.Array, tuple[str, ...]]:
     """Labels in a column of a table, (N,) int64 or lists of int64, null for a missing one; and their classes.
 
     ``classes`` are the names that the table has for numbers, among which -1 stands for a missing label, as in
@@ -327,9 +350,60 @@ def label_column(values: pa.ChunkedArray, classes: tuple[str, ...]) -> tuple[pa.
     if numbers.null_count:
         raise ValueError("a list of labels has a missing one")
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    mask = pa.array(lists.is_null().to_numpy(zero_copy_only=False)) if lists.null_count else None
-    starts = ListColumn.of_counts(counts, counts).starts
-    return pa.LargeListArray.from_arrays(pa.array(starts), numbers, mask=mask), classes_found
+    found = ListColumn.of_counts(counts, numbers.to_numpy(zero_copy_only=False))
+    known = np.asarray(lists.is_valid().to_numpy(zero_copy_only=False), bool)
+    if label_type in ("one-hot", "multi-hot"):
+        if not known.all():
+            raise ValueError("a row has no list")
+        return ones(found, label_type), classes_found
+    if label_type is None:
+        check_no_vectors(ListColumn.of_counts(counts[known], found.values))
+    mask = None if known.all() else pa.array(~known)
+    return pa.LargeListArray.from_arrays(pa.array(found.starts), numbers, mask=mask), classes_found
+
+
+def check_no_vectors(lists: ListColumn) -> None:
+    """Raise SourceError for lists of labels that are 0 or 1 for each class, and not classes."""
+    counts, values = lists.counts, lists.values
+    if len(counts) and counts.min() == counts.max() > 1 and set(np.unique(values).tolist()) <= {0, 1}:
+        raise SourceError(
+            f"each list of labels has {counts[0]} numbers, all of them 0 or 1",
+            hint="Give label_type='multi-hot' if they are a number for each class, 'one-hot' if one of them "
+            "is 1, or 'several' if they are classes.",
+        )
+
+
+def ones(lists: ListColumn, label_type: str) -> pa.Array:
+    """The classes, (N,) lists of int64, of numbers 0 and 1 for each class; one for each of "one-hot"."""
+    counts, values = lists.counts, lists.values
+    if len(counts) and counts.min() != counts.max():
+        raise ValueError(f"{label_type} labels must have one length, found {counts.min()} and {counts.max()}")
+    if not set(np.unique(values).tolist()) <= {0, 1}:
+        raise ValueError(
+            f"{label_type} labels must be 0 and 1, found {values[(values != 0) & (values != 1)][0]}"
+        )
+    table = values.reshape(len(counts), -1) == 1
+    found = ListColumn.of_counts(table.sum(1), np.nonzero(table)[1])
+    return _only(found) if label_type == "one-hot" else found.to_arrow()
+
+
+def _only(lists: ListColumn) -> pa.Array:
+    if (wrong := lists.counts[lists.counts != 1]).size:
+        raise ValueError(f"one-hot labels must have one 1, found {wrong[0]}")
+    return pa.array(lists.values)
+
+
+def check_joined(classes: Sequence[str]) -> None:
+    """Raise SourceError for names of classes that are several labels in one text, such as ``cat|dog``."""
+    # A name may hold all separators but |. Others join labels where few parts make many names.
+    for separator, share in (("|", None), (";", 1), (",", 1), (" ", 3)):
+        joined = next((name for name in classes if separator in name.strip()), None)
+        parts = {part.strip() for name in classes for part in name.split(separator)}
+        if joined is not None and (share is None or share * len(parts) < len(classes)):
+            raise SourceError(
+                f"the label {joined!r} is several labels in one text, as its parts are in other labels, too",
+                hint=f"Give label_separator={separator!r}, or '' if the whole text is the name of a class.",
+            )
 
 
 def _numbered(labels: pa.Array, classes: tuple[str, ...]) -> tuple[pa.Array, tuple[str, ...]]:

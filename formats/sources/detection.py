@@ -18,7 +18,7 @@ from ..containers.container import find_container, is_local_shard
 from ..containers.shard_names import expand, is_pattern, names_tfrecord
 from ..dataset.manifest import MANIFEST_NAME
 from ..dataset.versions import split_version
-from ..files import read_regular
+from ..files import is_hidden, read_regular
 from ..remote.store import Store
 from .image_files import has_image_suffix
 from .json_stream import unpacked
@@ -26,7 +26,7 @@ from .layouts import LABELME, VOC, YOLO, readable_layout
 from .source import NAMES_FILES, Source, SourceFolder, split_at_folder
 
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")  # reading names the remedy
-_LISTS = (".csv", ".json", ".jsonl")
+_LISTS = (".csv", ".tsv", ".json", ".jsonl")
 _HEAD_BYTES = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
@@ -75,7 +75,7 @@ def _is_folder_of(source: Source, suffix: str, beside: tuple[str, ...] = ()) -> 
     elif Path(source.path).is_dir():
         with os.scandir(source.path) as entries:
             for entry in entries:
-                if not entry.name.startswith("."):
+                if not is_hidden(entry.name):
                     if entry.is_dir() or not may_be_there(entry.name):
                         return False
                     names.append(entry.name)

@@ -11,6 +11,7 @@ it. An absolute path is taken as it is. Both may be links.
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import os
@@ -21,25 +22,32 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, NoReturn, TextIO
 
-from stoker.errors import SourceError
+from stoker.errors import SourceError, with_details
 from stoker.urls import is_url
 
-from ..dataset.index import KNOWN_COLUMNS
-from ..files import open_regular, printable_name
+from ..dataset.index import free_name
+from ..files import check_unpacked, open_regular, printable_name
 from ..remote.store import local_copies
-from .columns import EntryColumns
-from .image_files import IMAGE_SUFFIXES, LISTED_TWICE, NamedFiles, find_files, resolve
+from .columns import PREDICT, EntryColumns, check_joined
+from .image_files import IMAGE_SUFFIXES, LISTED_TWICE, NamedFiles, find_files, has_image_suffix, resolve
 from .json_stream import stream_array
 from .listing import Listing, Skip, no_images_error
 from .options import SOURCE_DESCRIPTIONS, SourceOptions
 from .source import Source
 
-_RESERVED = {*KNOWN_COLUMNS, "label", "row", "image"}
 _INTEGER = re.compile(r"-?\d{1,18}")
 _LARGEST = 1 << 63
 _MOST_SHOWN = 200  # characters of names in a message
 _SEVERAL, _BETWEEN = "labels", "|"
-_OTHERS = [text for name, text in SOURCE_DESCRIPTIONS.items() if name != "list"]
+_USUAL = {"label": "label", _SEVERAL: _SEVERAL}
+_MARKS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False, "-1": False}
+_BETWEEN_CELLS = (",", ";", "\t")
+_LONGEST_HEADER = 1 << 16
+_FORM = (
+    "A list is CSV with a header line, a JSON array of objects, or JSON Lines, each with path and label, or "
+    "a .txt with a path and a number in each line."
+)
+_ALL_FORMATS = f"Give {'; '.join(SOURCE_DESCRIPTIONS.values())}."
 _TRIED = 20  # paths that are not there; a mistake in a prefix is in all of them
 _FOLDERS = 100  # subfolders that may be the missing prefix
 
@@ -50,10 +58,11 @@ def list_named_images(source: Source) -> Listing:
     """List the images that a list on a disk or at a URL names; each of them once."""
     options = source.options
     folder = resolve(options.images or source.folder_of_file)
+    needs_label = source.caption_column is None and not options.unlabelled
     with local_copies([source.path]) as (file,):
-        is_csv = file.suffix.lower() == ".csv"
-        values = EntryColumns(cells=is_csv, path=file, captions=source.caption_column)
-        paths = values.gather(_read_entries(file, options, needs_label=source.caption_column is None))
+        columns = _Columns(file, options, needs_label)
+        values = EntryColumns(cells=columns.cells, path=file, captions=source.caption_column)
+        paths = values.gather(_read_entries(file, columns))
         named, skipped = find_files(folder, paths, follow_links=options.follow_links)
         if not len(named.files) and not skipped:
             _fail(file, "the list has no entries")
@@ -62,10 +71,17 @@ def list_named_images(source: Source) -> Listing:
             raise no_images_error("the list names no image that can be read", file, skipped, hint)
         skipped = _check_repeated(file, named, skipped, values, source.caption_column)
         try:
-            labels, classes = values.labels(named.entries) if values.has_labels() else (None, ())
+            labels, classes = (
+                values.labels(named.entries, columns.label_type) if values.has_labels() else (None, ())
+            )
+            classes = columns.classes or classes
+            if options.label_separator is None:
+                check_joined(classes)
             missing = set(values.class_names()) - set(classes) if classes and skipped else set()
+        except SourceError as error:
+            raise with_details(error, path=file) from error
         except ValueError as error:
-            _fail(file, str(error))
+            _fail(file, str(error), PREDICT if "no integers" in str(error) else _FORM)
     return Listing(
         **vars(named.files),
         labels=labels,
@@ -105,40 +121,182 @@ def _check_repeated(
     ]
 
 
-def _fail(file: Path, message: str) -> NoReturn:
-    raise SourceError(
-        message,
-        path=file,
-        hint="Give CSV with a header line, a JSON array of objects, or JSON Lines, each with path and label "
-        "(or labels, several; path_column and label_column name others), or a .txt with a path and a number "
-        f"in each line; or {'; '.join(_OTHERS)}.",
-    )
+def _fail(file: Path, message: str, hint: str = _FORM) -> NoReturn:
+    raise SourceError(message, path=file, hint=hint)
 
 
-def _read_entries(file: Path, options: SourceOptions, *, needs_label: bool) -> Iterator[Entry]:
+def _read_entries(file: Path, columns: _Columns) -> Iterator[Entry]:
     """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels, or None."""
     suffix = file.suffix.lower()
     if suffix not in _READERS:
-        if suffix == ".gz":
-            _fail(file, "the source is packed by gzip, as only COCO's JSON may be: unpack it")
-        _fail(file, "the source is neither a folder nor a .csv, .json, .jsonl or .txt file")
-    usual = {options.path_column or "path": "path", options.label_column or "label": "label"}
+        check_unpacked(file)
+        _fail(
+            file, "the source is neither a folder nor a .csv, .tsv, .json, .jsonl or .txt file", _ALL_FORMATS
+        )
     try:
-        for number, entry in enumerate(_READERS[suffix](file)):
-            where = f"entry {number + 1}"
+        for number, entry in enumerate(_READERS[suffix](file, columns)):
+            where = "the header" if columns.cells else f"entry {number + 1}"
             if not isinstance(entry, dict):
                 _fail(file, f"{where} is not an object")
-            renamed = {usual.get(name, name): value for name, value in entry.items()}
-            _check_names(file, "the header" if suffix == ".csv" else where, renamed, needs_label)
-            _check(file, where, renamed, needs_label)
-            renamed["path"] += options.suffix or ""
-            yield renamed
+            found = columns.use(where, entry)
+            _check(file, f"entry {number + 1}", found, columns.needs_label)
+            found["path"] += columns.suffix
+            yield found
     except OSError as error:
         raise SourceError(f"the list cannot be read: {error.strerror or error}", path=file) from error
     except SourceError:
         raise
-    except (ValueError, RecursionError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        _fail(file, f"the list cannot be parsed: it is not UTF-8: {error.reason}", "Save the list as UTF-8.")
+    except (ValueError, RecursionError) as error:
         _fail(file, f"the list cannot be parsed: {error}")
+    columns.check_separator()
+
+
+class _Columns:
+    """The use of each column of a list: its path, its labels, and further columns of the index."""
+
+    def __init__(self, file: Path, options: SourceOptions, needs_label: bool) -> None:
+        self.cells = file.suffix.lower() in (".csv", ".tsv")  # whether values are the text of cells
+        self.needs_label = needs_label
+        self.path, self.suffix = options.path_column or "path", options.suffix or ""
+        self.classes: tuple[str, ...] = ()  # the columns that each stand for a class
+        self.label_type = options.label_type
+        self._file, self._options = file, options
+        self._names: dict[tuple[str, ...], dict[str, str]] = {}  # of the columns in the dataset, by theirs
+        self._marks: set[str] = set()  # values of columns that each stand for a class
+        self._joined = ""  # the first cell of ``labels`` that may have a separator that is not named
+        self._is_split = False
+
+    def use(self, where: str, entry: Entry) -> Entry:
+        """An entry with the names of the dataset, whose ``label`` may be a list."""
+        key = tuple(entry)
+        if key not in self._names:
+            self._names[key] = self._find(where, entry)
+        found = {new: entry[name] for name, new in self._names[key].items()}
+        if self.classes:
+            ones: list[Any] = [
+                str(label) if self.cells else label
+                for label, name in enumerate(self.classes)
+                if self._has(name, entry[name])
+            ]
+            if self._options.label_type == "one-hot" and len(ones) != 1:
+                _fail(
+                    self._file,
+                    f"{where} must have one 1 in the columns of classes, found {len(ones)}",
+                    "With label_type='multi-hot', an image may have several classes.",
+                )
+            found["label"] = ones[0] if self._options.label_type == "one-hot" else ones
+            return found
+        several = _SEVERAL in found and "label" not in found
+        if several:
+            found["label"] = found.pop(_SEVERAL)
+        if self._options.unlabelled:
+            found["label"] = None
+        elif isinstance(found.get("label"), str) and (self.cells or self._options.label_separator):
+            found["label"] = self._labels(found["label"], several=several)
+        elif several and not isinstance(found["label"], list):
+            _fail(self._file, f"{where} has {_SEVERAL} that are not a list: {found['label']!r}")
+        return found
+
+    def _of_classes(self, entry: Entry) -> list[str]:
+        """The columns that the label column names, with commas between; each is a class."""
+        named = self._options.label_column or ""
+        return [named] if named in entry else [name.strip() for name in named.split(",")]
+
+    def _find(self, where: str, entry: Entry) -> dict[str, str]:
+        label = self._options.label_column
+        if "image_id" in entry and not {"bbox", "segmentation"}.isdisjoint(entry):
+            _fail(
+                self._file,
+                f"{where} is an annotation, such as those in COCO's results: give the object that has "
+                "images, annotations and categories",
+            )
+        wanted = [self.path, *(self._of_classes(entry) if label else [])]
+        if not label and self.needs_label:
+            wanted.append("label" if _SEVERAL not in entry else _SEVERAL)
+        if missing := [name for name in wanted if name not in entry]:
+            names = shorten(", ".join(entry), _MOST_SHOWN, placeholder=" ...") or "nothing"
+            _fail(self._file, f"{where} has no {missing[0]}: it has {names}", self._hint(entry))
+        if not label and not self._options.unlabelled and {"label", _SEVERAL} <= entry.keys():
+            _fail(
+                self._file,
+                f"the columns label and {_SEVERAL} exclude each other",
+                "Name one of them with label_column.",
+            )
+        uses = {self.path: "path"}
+        if not self._options.unlabelled:
+            uses |= {label: _SEVERAL if label == _SEVERAL else "label"} if label else _USUAL
+        if label and len(wanted) > 2:
+            self.classes, self.label_type = tuple(wanted[1:]), "several"
+        for name in entry:
+            if not name.isascii() and printable_name(name) != name:
+                _fail(self._file, f"{where} has a column whose name is not Unicode: {printable_name(name)}")
+        return {
+            name: uses[name] if name in uses else free_name(name, entry)
+            for name in entry
+            if name and name not in self.classes
+        }
+
+    def _hint(self, entry: Entry) -> str:
+        if self.cells and any(map(has_image_suffix, entry)):
+            return "Write the names of the columns in the first line: path,label."
+        known = {self.path, self._options.label_column or "label", _SEVERAL}
+        others = iter([name for name in entry if name and name not in known])
+        path = [] if self.path in entry else [f"path_column={next(others, 'NAME')!r}"]
+        label = (
+            [f"label_column={next(others, 'NAME')!r}"] if known.isdisjoint(entry.keys() - {self.path}) else []
+        )
+        named = " and ".join([*path, *(label if self.needs_label else [])])
+        without = (
+            " Images without a class, such as those with numbers to predict, are read with unlabelled=True."
+        )
+        return f"Name the columns, such as {named}.{without if label and self.needs_label else ''}"
+
+    def _has(self, name: str, value: Any) -> bool:
+        text = str(value).strip().lower()
+        if text not in _MARKS:
+            _fail(
+                self._file,
+                f"column {name} must hold 0 or 1, as several columns of classes do, found {value!r}",
+                "Name the columns that are classes with label_column, such as 'cat,dog'.",
+            )
+        self._marks.add(text.partition(".")[0])
+        if {"0", "-1"} <= self._marks:
+            _fail(
+                self._file,
+                "columns of classes have 0 and -1, so it is not known which of them means no",
+                "Write 1 where the image has the class, and 0 elsewhere.",
+            )
+        return _MARKS[text]
+
+    def _labels(self, cell: str, *, several: bool) -> Any:
+        """The labels in a cell of CSV: a list for several."""
+        separator = self._options.label_separator
+        if cell.startswith("[") and cell.endswith("]"):
+            with suppress(ValueError, SyntaxError):
+                listed = ast.literal_eval(cell)
+                if isinstance(listed, list):
+                    return [one if isinstance(one, str) else json.dumps(one) for one in listed]
+        if separator is None and not several:
+            return cell
+        if separator == "":
+            return [cell] if several else cell
+        self._is_split |= separator is not None or _BETWEEN in cell
+        if not self._joined and {",", ";", " "} & set(cell.strip()):
+            self._joined = cell
+        words = cell.split() if separator == " " else cell.split(separator or _BETWEEN)
+        words = [word for one in words if (word := one.strip())]
+        return words if {"0", "1"}.issuperset(words) else list(dict.fromkeys(words))
+
+    def check_separator(self) -> None:
+        if self._joined and not self._is_split:
+            _fail(
+                self._file,
+                f"the column {_SEVERAL} must have {_BETWEEN} between the labels of an image, found "
+                f"{self._joined!r}",
+                "Name what is between them with label_separator, such as ' ', or '' for one label each.",
+            )
 
 
 @contextmanager
@@ -151,32 +309,47 @@ def _open(file: Path, newline: str) -> Iterator[TextIO]:
         yield stream
 
 
-def _read_csv(file: Path) -> Iterator[Entry]:
+def _read_csv(file: Path, columns: _Columns) -> Iterator[Entry]:
     with _open(file, newline="") as stream:
-        rows = csv.reader(stream, strict=True)
-        header = next(rows, [])
-        if len(set(header)) != len(header):
-            _fail(file, "two columns have the same name")
-        for row in rows:
-            if not row:
-                continue
-            if len(row) != len(header):
-                _fail(file, f"line {rows.line_num} has {len(row)} fields where the header has {len(header)}")
-            entry: Entry = dict(zip(header, row, strict=True))
-            if _SEVERAL in entry:
-                words = (word.strip() for word in entry[_SEVERAL].split(_BETWEEN))
-                entry[_SEVERAL] = list(dict.fromkeys(filter(None, words)))
-            yield entry
+        first = stream.readline(_LONGEST_HEADER)
+        stream.seek(0)
+        # Spreadsheets write ; between cells where the comma is a decimal point.
+        with_path = [one for one in _BETWEEN_CELLS if columns.path in _names_in(first, one)]
+        between = with_path[0] if with_path else max(_BETWEEN_CELLS, key=first.count)
+        rows = csv.reader(stream, strict=True, delimiter=between, skipinitialspace=f"{between} " in first)
+        try:
+            header = [name.strip() for name in next(rows, [])]
+            if len(set(header)) != len(header):
+                _fail(file, "two columns have the same name", "Rename one of them.")
+            for row in rows:
+                if row and len(row) != len(header):
+                    _fail(
+                        file,
+                        f"line {rows.line_num} has {len(row)} fields where the header has {len(header)}",
+                        "Put a text that holds a separator in quotes.",
+                    )
+                if row:
+                    yield dict(zip(header, row, strict=True))
+        except csv.Error as error:
+            _fail(
+                file,
+                f"line {rows.line_num} cannot be parsed: {error}",
+                'A quote in a text in quotes is written twice: "".',
+            )
 
 
-def _read_json(file: Path) -> Iterator[Any]:
+def _names_in(header: str, between: str) -> list[str]:
+    return [name.strip('" \r\n') for name in header.split(between)]
+
+
+def _read_json(file: Path, _: _Columns) -> Iterator[Any]:
     try:
         yield from stream_array(file)
     except SourceError as error:
         _fail(file, error.message)
 
 
-def _read_jsonl(file: Path) -> Iterator[Any]:
+def _read_jsonl(file: Path, _: _Columns) -> Iterator[Any]:
     with _open(file, newline="\n") as stream:
         for number, line in enumerate(stream):
             if line.strip():
@@ -186,7 +359,7 @@ def _read_jsonl(file: Path) -> Iterator[Any]:
                     _fail(file, f"line {number + 1} is not JSON: {error.msg}, at character {error.pos}")
 
 
-def _read_lines(file: Path) -> Iterator[Entry]:
+def _read_lines(file: Path, _: _Columns) -> Iterator[Entry]:
     """Entries of a list as Caffe and DIGITS take it: in each line a path, and the number of its class."""
     with _open(file, newline="\n") as stream:
         for number, line in enumerate(stream):
@@ -199,45 +372,32 @@ def _read_lines(file: Path) -> Iterator[Entry]:
             yield {"path": path, "label": int(label[0])}
 
 
-_READERS = {".csv": _read_csv, ".json": _read_json, ".jsonl": _read_jsonl, ".txt": _read_lines}
-
-
-def _check_names(file: Path, where: str, entry: Entry, needs_label: bool) -> None:
-    if "image_id" in entry and not {"bbox", "segmentation"}.isdisjoint(entry):
-        _fail(
-            file,
-            f"{where} is an annotation, such as those in COCO's results: give the object that has images, "
-            "annotations and categories",
-        )
-    if {"label", _SEVERAL} <= entry.keys():
-        _fail(file, f"the columns label and {_SEVERAL} exclude each other")
-    for name in ("path", "label"):
-        if name not in entry and (name == "path" or (needs_label and _SEVERAL not in entry)):
-            names = shorten(", ".join(entry), _MOST_SHOWN, placeholder=" ...") or "nothing"
-            _fail(file, f"{where} has no {name}: it has {names}")
+_READERS = {
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".json": _read_json,
+    ".jsonl": _read_jsonl,
+    ".txt": _read_lines,
+}
 
 
 def _check(file: Path, where: str, entry: Entry, needs_label: bool) -> None:
-    """Check the values of an entry, and name its labels ``label``."""
-    if not isinstance(entry.get(_SEVERAL, []), list):
-        _fail(file, f"{where} has {_SEVERAL} that are not a list: {entry[_SEVERAL]!r}")
-    entry.setdefault("label", entry.pop(_SEVERAL, None))
     if not isinstance(entry["path"], str) or not entry["path"] or "\0" in entry["path"]:
         _fail(file, f"{where} has a path that is not a file name: {entry['path']!r}")
-    if entry["label"] is not None or needs_label:
-        _check_labels(file, where, entry["label"])
-    if reserved := ", ".join(sorted(_RESERVED & entry.keys() - {"label"})):
-        _fail(file, f"{where} has a column with a name that the index uses: {reserved}")
-    if wrong := [name for name in entry if not name.isascii() and printable_name(name) != name]:
-        _fail(file, f"{where} has a column whose name is not Unicode: {printable_name(wrong[0])}")
-
-
-def _check_labels(file: Path, where: str, labels: Any) -> None:
+    labels = entry.setdefault("label", None)
+    if labels is None and not needs_label:
+        return
     for label in labels if isinstance(labels, list) else [labels]:
+        if type(label) is float:
+            _fail(file, f"{where} has a label that is no class: {label!r}", PREDICT)
         if type(label) not in (int, str) or (isinstance(label, int) and abs(label) >= _LARGEST):
             _fail(file, f"{where} has a label that is neither number nor name: {label!r}")
         if label == "":
-            _fail(file, f"{where} has an empty label; use labels where an image may have none")
+            _fail(
+                file,
+                f"{where} has an empty label",
+                f"Name the column {_SEVERAL} if an image may have none, or leave the line out.",
+            )
 
 
 def _likely_cause(folder: str, paths: Sequence[str]) -> str:
@@ -264,9 +424,9 @@ def _changes(folder: str, first: str) -> Iterator[tuple[str, str, str, str]]:
     folders: list[str] = []
     with suppress(OSError), os.scandir(folder) as entries:
         folders = sorted(entry.name for entry in entries if entry.is_dir())[:_FOLDERS]
-    for name in folders:
-        words = f"The files are there with the prefix {name + '/'!r}: write it before each path."
-        yield f"{folder}/{name}", "", "", words
-    for ending in IMAGE_SUFFIXES:
-        words = f"The files are there with the suffix {ending!r}: add it with suffix={ending!r}."
-        yield folder, "", ending, words
+    for ending in ("", *IMAGE_SUFFIXES):
+        for inner in [folder, *(f"{folder}/{name}" for name in folders)]:
+            cures = [f"suffix={ending!r}"] if ending else []
+            cures += [f"images={inner!r}"] if inner != folder else []
+            where = f"in {inner}{' with the suffix ' if ending else ''}{ending}"
+            yield inner, "", ending, f"The files are {where}: give {' and '.join(cures)}."

@@ -31,6 +31,7 @@ from ..codecs.codec import CODECS, SIGNATURE_BYTES, ImageHeader, is_image_start
 from ..codecs.header import DAMAGE_CHECKS, needed_package, read_header
 from ..dataset.columns import Strings, take_strings
 from ..files import (
+    is_hidden,
     is_inside,
     is_of_machine,
     is_regular,
@@ -327,7 +328,7 @@ def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | Walked]:
         with os.scandir(folder.path) as entries:
             while part := list(islice(entries, _SORTED)):
                 items = [_walked(entry, folder, follow_links) for entry in part]
-                empty = empty and all(entry.name.startswith(".") for entry in part)
+                empty = empty and all(is_hidden(entry.name) for entry in part)
                 part.clear()
                 items.sort(key=_order, reverse=True)
                 while items:
@@ -352,7 +353,7 @@ def _walked(entry: os.DirEntry[str], folder: _Folder, follow_links: bool) -> _Fo
     """The entry of a folder, or the folder that it is or leads to."""
     key = f"{folder.key}/{entry.name}" if folder.key else entry.name
     path = f"{folder.path}/{entry.name}"
-    if entry.name.startswith("."):
+    if is_hidden(entry.name):
         return Skip(printable_name(key), "hidden")
     is_folder = entry.is_dir(follow_symlinks=False)
     if not is_unicode(entry.name):
@@ -386,7 +387,7 @@ def _link(
 
 def _skipped_folder(path: str, skip: Skip) -> SkippedFolder:
     try:
-        names = sorted(name for name in os.listdir(path) if not name.startswith("."))  # noqa: PTH208 - a text
+        names = sorted(name for name in os.listdir(path) if not is_hidden(name))  # noqa: PTH208 - a text
     except OSError:
         names = []
     return SkippedFolder(
@@ -423,7 +424,7 @@ def _image(file: FileEntry, root: str, follow_links: bool) -> FoundFile | Skip:
 
 def _stored_image(file: StoredFile) -> FoundFile | Skip:
     """A file with the name of an image: opening each would take a request."""
-    if any(part.startswith(".") for part in file.name.split("/")):
+    if any(map(is_hidden, file.name.split("/"))):
         return Skip(printable_name(file.name), "hidden")
     named = has_image_suffix(file.name) or is_array_name(file.name)
     return FoundFile(*file) if named else _not_an_image(file.name)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker.errors import SourceError, StokerError, with_details
+from stoker.log import EventLog
 from stoker.urls import without_credentials
 
 from ..containers.container import is_local_shard
@@ -237,6 +238,7 @@ _REMEDIES = {
     "path that leaves the source": "Relative paths stay in the folder of the list: write absolute ones.",
     "URL in a list on a disk": "A list of images at URLs must lie at a URL, too: put it there.",
 }
+_LOG = EventLog("dataset")
 _NAMED = 3  # files
 
 
@@ -279,6 +281,11 @@ def check_damage(
         )
         raise with_details(errors[0], hint=hint) from errors[0]
     return [Skip(error.key or error.shard or str(error.path), UNUSABLE, error.message) for error in errors]
+
+
+def warn_unlabelled(source: str | os.PathLike[str], cure: str) -> None:
+    """Say that no labels are found in a source whose user has not asked for that."""
+    _LOG.warning(os.fspath(source), f"the images of {os.fspath(source)} have no labels; {cure}")
 
 
 _NAMED_CLASSES = 5

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from stoker.arguments import NamedArguments
 from stoker.errors import ConfigError
 
-from ..options import check_options, option, whole
+from ..options import check_options, one_of, option, whole
 
 SourceFormatName = Literal[
     "folder", "list", "coco", "voc", "yolo", "labelme", "open_images", "pairs", "webdataset", "table",
@@ -23,7 +23,7 @@ SourceFormatName = Literal[
 
 SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
     "folder": "a folder with one folder for each class",
-    "list": "a .csv, .json, .jsonl or .txt list of path and label",
+    "list": "a .csv, .tsv, .json, .jsonl or .txt list of path and label",
     "coco": "a JSON object of COCO",
     "voc": "a folder of Pascal VOC, or a list in its ImageSets",
     "yolo": "a folder of YOLO, or its data.yaml or obj.data for all splits",
@@ -80,9 +80,10 @@ class SourceOptions(NamedArguments):
     )
     unlabelled: bool = option(
         False,
-        "Take all images of a folder as samples without labels: its folders name no classes.",
-        _FOLDERS,
-        sources=("folder",),
+        "Take all images as samples without labels: folders name no classes, and the numbers of a list, a "
+        "table or an archive are columns, as to predict them.",
+        _READING,
+        sources=("folder", "list", *_ARCHIVES),
     )
     images: str | os.PathLike[str] | None = option(
         None,
@@ -120,9 +121,25 @@ class SourceOptions(NamedArguments):
     label_column: str | None = option(
         None,
         "Column of a list or table with the labels, feature of TFRecords, or member of a tar, such as "
-        "json:label; by default label, image/class/label, or cls in a tar.",
+        "json:label; by default label, image/class/label, or cls in a tar. Of a list also several columns "
+        "of 0 and 1, a class each: cat,dog.",
         _MEMBERS,
         sources=("list", *_ARCHIVES),
+    )
+    label_separator: str | None = option(
+        None,
+        "Text between several labels of an image in one text of a list or table, such as '|' or ' '; '' if "
+        "a text is one label. By default | in the column labels of CSV.",
+        _MEMBERS,
+        sources=("list", "table"),
+    )
+    label_type: str | None = option(
+        None,
+        "Form of labels that are several numbers: first (the first is the class), several, one-hot or "
+        "multi-hot (a number for each class); or shard: each shard of an archive is a class.",
+        _MEMBERS,
+        sources=("list", *_ARCHIVES, "recordio"),
+        check=one_of("first", "several", "one-hot", "multi-hot", "shard"),
     )
     image_column: str | None = option(
         None,

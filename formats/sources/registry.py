@@ -23,6 +23,7 @@ others stay in the index. A column of labels is renumbered with the classes only
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import is_url
 
 from ..containers.shard_names import is_pattern
+from ..files import missing_path
 from ..options import declarations
 from ..splits import Door
 from . import detection
@@ -96,19 +98,18 @@ def find_format(source: Source, name: str | None = None, door: Door = "convert")
 
 def list_source(source: Source, source_format: SourceFormat) -> Listing:
     """List the images of a source, with all labels, objects and masks that it has for them."""
-    _check_options(source, source_format)
-    if source_format.name != "dataset" and not is_url(source.path) and not is_pattern(source.path):
-        try:
-            mode = Path(source.path).stat().st_mode
-        except OSError as error:
-            raise SourceError(f"the source cannot be read: {error.strerror}", path=source.path) from error
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a pipe could block for ever
-            raise SourceError("the source cannot be read: not a regular file", path=source.path)
     options = source.options
+    if source_format.name != "dataset" and not is_pattern(source.path):
+        _check_exists(source.path)
+    for folder in (options.images, options.masks, options.instances):
+        if folder is not None:
+            _check_exists(folder)
+    _check_options(source, source_format)
     listing: Listing = _load("classes.with_distinct_names")(_load(source_format.lists)(source))
     if options.keypoint_pairs is not None:
         info = _load("objects.with_pairs")(listing.info, options.keypoint_pairs)
         listing = replace(listing, info=info)
+    listing = _load("classes.check_labels")(listing)
     if options.masks is not None:
         listing = _load("masks.with_masks")(listing, source.open(options.masks), options.ignore_index)
     if options.instances is not None and not source_format.reads_instances:
@@ -116,6 +117,19 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
         with_instances = _load("masks.with_instances")
         listing = with_instances(listing, source.open(options.instances), has_mask_map=has_mask_map)
     return listing
+
+
+def _check_exists(path: str | os.PathLike[str]) -> None:
+    if is_url(path):
+        return
+    if missing := missing_path(path):
+        raise SourceError(missing[0], path=path, hint=missing[1])
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError as error:
+        raise SourceError(f"the source cannot be read: {error.strerror}", path=path) from error
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a pipe could block for ever
+        raise SourceError("the source cannot be read: not a regular file", path=path)
 
 
 def _load(name: str) -> Callable[..., Any]:

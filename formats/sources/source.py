@@ -59,7 +59,7 @@ class Source:
     def parts(self) -> Mapping[str, str | None]:
         """The use of columns of a table or parts of a sample, by name: image, label, key, or a new name."""
         options = self.options
-        roles = {options.image_column: "image", options.label_column: "label"}
+        roles = {options.image_column: "image", "" if options.unlabelled else options.label_column: "label"}
         parts = {**{name: role for name, role in roles.items() if name is not None}, **(options.fields or {})}
         if self.caption_column is not None and self.caption_column not in parts.values():
             parts = {self.caption_column: CAPTION, **parts}

@@ -32,19 +32,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stoker.errors import ConfigError, SourceError, StokerError
+from stoker.errors import ConfigError, SourceError, StokerError, with_details
 from stoker.log import EventLog
 from stoker.urls import is_url, join_url, split_query, split_url
 
 from ..containers.shard_names import check_complete, expand, files_in
 from ..dataset.columns import each
+from ..dataset.index import free_name
 from ..files import open_regular, read_at, read_regular
 from ..remote.store import RangeFile, Store
 from ..splits import Door, call, check_one_split
 from ..threads import bounded_map
 from ..token_columns import join_captions
-from .archives import free_name, mds_images
-from .columns import holds_captions, holds_text_lists, holds_values, label_column, value_column
+from .archives import mds_images
+from .columns import (
+    PREDICT,
+    check_joined,
+    holds_captions,
+    holds_text_lists,
+    holds_values,
+    label_column,
+    split_labels,
+    value_column,
+)
 from .detection import PARQUET, SAVED_SPLITS, SAVED_STATE
 from .listing import ListedBlocks, Listing, Skip
 from .source import Source
@@ -82,13 +92,19 @@ def list_table(source: Source) -> Listing:
     listing = _listing(tables, uses, values, _keys(tables, uses, values))
     if uses.label is None:
         return listing
+    options = source.options
     try:
-        labels, classes = label_column(values[uses.label], uses.classes)
+        texts = split_labels(values[uses.label], options.label_separator)
+        labels, classes = label_column(texts, uses.classes, options.label_type)
+        if options.label_separator is None:
+            check_joined(classes)
+    except SourceError as error:
+        raise with_details(error, path=source.path) from error
     except ValueError as error:
         raise SourceError(
             f"column {uses.label!r} holds no classes: {error}",
             path=source.path,
-            hint="Name another column with label_column, or none: label_column=''.",
+            hint=f"Name another column with label_column. {PREDICT}",
         ) from error
     known = np.asarray(labels.is_valid().to_numpy(zero_copy_only=False), bool)
     if not known.any():
@@ -275,7 +291,7 @@ def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> 
     label = None if unlabelled else roles.get("label") or _label(schema, features, fields)
     key = roles.get("key") or ("key" if "key" in schema.names and "key" not in fields else None)
     values = {
-        name: fields.get(name) or free_name(name)
+        name: fields.get(name) or free_name(name, schema.names)
         for name in schema.names
         if name not in (image, label, key)
         and fields.get(name, "") is not None

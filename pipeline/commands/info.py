@@ -79,7 +79,7 @@ def info(
         return
     if not as_json:
         print_rows(summary_rows(opened))
-        if opened.num_classes:
+        if opened.classes:
             out.print(class_table(opened))
     # For images that are read in place, what a conversion would gain.
     in_place = find_container(opened.manifest.container).payload_files is not None

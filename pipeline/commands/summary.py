@@ -62,8 +62,8 @@ def class_counts(dataset: Dataset) -> tuple[list[int], str]:
     """The number of samples, or of objects, of each class; and which of them: "samples" or "objects"."""
     tasks = dataset.tasks
     name = "label" if {"label", "labels"} & tasks else "object_labels"
-    if name not in dataset.columns or not dataset.num_classes:
-        return [0] * dataset.num_classes, "samples"
+    if name not in dataset.columns or not dataset.classes:
+        return [0] * len(dataset.classes), "samples"
     labels = dataset.labels if "label" in tasks else _lists(dataset, name).values
     counts = np.bincount(labels, minlength=dataset.num_classes)
     return counts.tolist(), "samples" if name == "label" else "objects"
@@ -131,6 +131,7 @@ def summary_rows(dataset: Dataset) -> list[tuple[str, str]]:
     manifest = dataset.manifest
     in_files = find_container(manifest.container).payload_files is not None
     total = int(dataset.column("length").sum()) if in_files else sum(dataset.data_sizes)
+    unnamed = ", numbers without names" if dataset.num_classes and not dataset.classes else ""
     rows = [
         ("path", str(dataset.path)),
         ("kind", f"{manifest.sample_type} in {manifest.container}, format {manifest.version}"),
@@ -138,7 +139,7 @@ def summary_rows(dataset: Dataset) -> list[tuple[str, str]]:
         ("files", f"{len(dataset):,}, {human_bytes(total)}")
         if in_files
         else ("shards", f"{len(manifest.shards):,}, {human_bytes(total)}"),
-        ("classes", f"{dataset.num_classes:,}"),
+        ("classes", f"{dataset.num_classes:,}{unnamed}"),
         ("columns", ", ".join(f"{name} {kind}" for name, kind in manifest.columns.items())),
         ("fingerprint", dataset.fingerprint),
         *([("version", str(manifest.dataset_version))] if manifest.dataset_version > 1 else []),

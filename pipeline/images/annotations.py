@@ -151,7 +151,8 @@ def make_annotation_config(
             hint="Leave one of the two out. The way back is for evaluation, which has no random transforms.",
         )
     multi_label = "labels" in dataset.tasks
-    if "label" in columns and (multi_label or batch_transform_plan.transforms) and not dataset.num_classes:
+    mixes = bool(batch_transform_plan.transforms) and not dataset.num_classes
+    if "label" in columns and ((multi_label and not dataset.classes) or mixes):
         raise ConfigError(
             "labels as shares of classes need the names of the classes, and the dataset has none",
             path=dataset.path,

@@ -55,6 +55,8 @@ class ImageLoader(Loader):
         dataset: Folder of a dataset, or what :func:`stoker.open` or :func:`stoker.mix` returns. With
             a cache it may be the URL of a dataset. ``shards/train@3`` is version 3 of one.
         batch_size: Samples of a batch on this rank; or :class:`stoker.Pixels`, the pixels of a batch.
+        classes: Names of the classes of images or shards that are read in place, label 0 first, such as
+            ``train.dataset.classes`` for the images to validate on; see :func:`stoker.open`.
         transforms: List of transforms from :mod:`stoker.augment`, which decide what happens to each image.
             All images must leave them in one size. Transforms of batches (MixUp, CutMix, or a
             RandomChoice of these) may follow, and functions of your own after those. A function takes the
@@ -163,6 +165,7 @@ class ImageLoader(Loader):
         dataset: SampleSource | str | os.PathLike[str],
         *,
         batch_size: int | Pixels,
+        classes: Sequence[str] | None = None,
         transforms: Transforms = (),
         sizes: Sizes | None = None,
         shuffle: bool | BlockShuffle = False,
@@ -238,7 +241,7 @@ class ImageLoader(Loader):
 
         super().__init__(
             make_pipeline,
-            open_source(dataset, "image", reads.cache),
+            open_source(dataset, "image", reads.cache, classes),
             arguments,
             process=process,
             totals=totals,

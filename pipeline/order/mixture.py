@@ -94,8 +94,8 @@ class Mixture:
 
     @property
     def num_classes(self) -> int:
-        """Number of classes; 0 where the datasets have none."""
-        return len(self.classes)
+        """Number of classes, as of a dataset; 0 where the datasets have none."""
+        return len(self.classes) or max(dataset.num_classes for dataset in self.datasets)
 
     @property
     def types(self) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -177,15 +178,20 @@ class Repeated:
         return Repeat(base, self.times, _draws(self.samples, most, most))
 
 
-def open_cached(path: Any, cache: Cache | None, version: int | None = None) -> Dataset:
+def open_cached(
+    path: Any, cache: Cache | None, version: int | None = None, classes: Sequence[str] | None = None
+) -> Dataset:
     """Open a dataset, a remote one through a loader's cache."""
     if cache is None:
-        return open_dataset(path, version=version)
-    return open_dataset(path, version=version, cache=cache.folder, cache_size=cache.size)
+        return open_dataset(path, version=version, classes=classes)
+    return open_dataset(path, version=version, classes=classes, cache=cache.folder, cache_size=cache.size)
 
 
 def open_source(
-    dataset: SampleSource | str | os.PathLike[str], kind: Literal["image", "text"], cache: Cache | None
+    dataset: SampleSource | str | os.PathLike[str],
+    kind: Literal["image", "text"],
+    cache: Cache | None,
+    classes: Sequence[str] | None = None,
 ) -> SampleSource:
     """Open the ``dataset`` argument of a loader, a remote one through its cache."""
     if isinstance(dataset, (str, os.PathLike)):
@@ -196,11 +202,16 @@ def open_source(
                 hint="Name a local folder: reading=Reading(cache=Cache(folder)). Or bring the dataset here "
                 "first: stoker stage.",
             )
-        opened: SampleSource = open_cached(dataset, cache)
+        opened: SampleSource = open_cached(dataset, cache, classes=classes)
     elif not hasattr(dataset, "fingerprint"):
         raise ConfigError(
             f"dataset must be a path, or what stoker.open or stoker.mix returns, found {dataset!r}",
             hint="Mix several datasets with stoker.mix; choose samples with stoker.open(path).select(...).",
+        )
+    elif classes is not None and dataset.classes != tuple(classes):
+        raise ConfigError(
+            "classes is for a dataset that is named by its path",
+            hint="Give it where the dataset is opened: stoker.open(path, classes=...).",
         )
     elif cache is not None:
         raise ConfigError(

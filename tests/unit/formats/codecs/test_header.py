@@ -20,7 +20,7 @@ from PIL import Image, PngImagePlugin
 import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import DatasetError, DecodeError, ImageTooLargeError, SourceError
-from stoker.formats.codecs.codec import Codec, ImageHeader
+from stoker.formats.codecs.codec import Codec, ImageHeader, is_image_start
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
 from stoker.formats.codecs.header import read_header
 
@@ -193,3 +193,22 @@ def test_heic_photographs_are_read(tmp_path: Path) -> None:
     (tmp_path / "a" / "phone.heic").write_bytes(heic)
     image = first_images(tmp_path, [CenterCrop(32)], batch_size=1)[0].transpose(1, 2, 0)
     assert np.abs(image.astype(int) - PIXELS[16:48, 8:40]).mean() < 6
+
+
+@pytest.mark.parametrize("endian", ["<", ">"])
+def test_bigtiffs_are_read_by_name_and_content(endian: str) -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (5, 3), (7, 8, 9)).save(buffer, "TIFF", big_tiff=True)
+    data = buffer.getvalue()
+    assert is_image_start(b"MM\0+" if endian == ">" else data[:32])
+    assert read_header(data) == ImageHeader(Codec.TIFF, 3, 5, 1)
+    assert decode_rgb(data, Codec.TIFF, 3, 5)[2, 4].tolist() == [7, 8, 9]
+
+
+def test_an_avif_of_the_brand_mif1_is_no_heic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    data = encoded("AVIF").replace(b"ftypavif\0\0\0\0avif", b"ftypmif1\0\0\0\0avif", 1)
+    assert data[8:12] == b"mif1"
+    assert read_header(data).codec == Codec.OTHER
+    with pytest.raises(DecodeError, match="pillow-heif"):
+        read_header(data.replace(b"avif", b"heic").replace(b"avis", b"heic"))

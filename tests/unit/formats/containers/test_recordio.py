@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.datasets import verified
+from helpers.datasets import converted, verified
 from helpers.images import first_images
 from helpers.shards import MAGIC, image, write_recordio
 
@@ -36,9 +36,15 @@ def test_files_of_im2rec_are_indexed_and_not_changed(
 
 def test_an_image_may_have_several_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
     several = [image(make_jpeg(0), [2.0, 0.0], 0), image(make_jpeg(1), [1.0], 1)]
-    index([write_recordio(tmp_path / "a.rec", several)], tmp_path / "a")
+    file = write_recordio(tmp_path / "a.rec", several)
+    with pytest.raises(SourceError, match=r"must be one number, found 2(?s:.)*label_type: first, several"):
+        index([file], tmp_path / "a")
+    index([file], tmp_path / "a", names={"label_type": "several"})
     dataset = verified(tmp_path / "a")
     assert [dataset.lists("label", [i]).values.tolist() for i in range(2)] == [[2, 0], [1]]
+    index([file], tmp_path / "first", names={"label_type": "first"})  # as InsightFace has [person, aligned]
+    assert verified(tmp_path / "first").labels.tolist() == [2, 1]
+    assert converted(file, tmp_path / "out", label_type="first").labels.tolist() == [2, 1]
 
 
 def test_a_label_that_is_not_whole_is_refused_unless_labels_are_floats(

@@ -360,7 +360,7 @@ def test_the_format_of_a_source_is_detected_by_its_files_and_options(tmp_path: P
     assert find_format(Source(tmp_path / "plain", SourceOptions(masks=tmp_path))).name == "pairs"
     assert find_format(Source(tmp_path / "list.json"), "coco").name == "coco"
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(SourceError, match="COCO"):
+    with pytest.raises(SourceError, match="no entries"):
         stoker.convert(tmp_path / "notes.txt", tmp_path / "out")
 
 

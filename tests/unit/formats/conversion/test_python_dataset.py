@@ -224,7 +224,11 @@ def test_progress_counts_items(tmp_path: Path) -> None:
         ([noise(0)], {"engine": "spark"}, "engine must be one of local, ray"),
         ([(noise(0), 1, 2)], {}, "an item of the dataset is a tuple of 3 values"),
         ([noise(0).astype(float)], {}, "image is ndarray of float64 with the shape"),
-        ("photos", {"fields": {"a": "image"}}, "fields is for sources of the format table or mds"),
+        (
+            Path(__file__).parent,
+            {"fields": {"a": "image"}},
+            "fields is for sources of the format table or mds",
+        ),
         ([], {}, "no sample was written"),
     ],
 )
@@ -233,3 +237,18 @@ def test_sources_and_options_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises((ConfigError, SourceError), match=message):
         convert(source, tmp_path / "out", **options)
+
+
+def test_hugging_faces_transforms_are_left_out_and_minus_one_is_no_label(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["a", "b"])})
+    rows = {"image": [Image.fromarray(noise(i)) for i in range(3)], "label": [1, -1, 0]}
+    dataset = datasets.Dataset.from_dict(rows, features=features)
+    dataset.set_transform(lambda rows: {"pixels": [image.convert("L") for image in rows["image"]]})
+    summary = stoker.convert(dataset, tmp_path / "out")
+    assert summary.skipped == {"row without a label": 1}
+    assert stoker.open(tmp_path / "out").labels.tolist() == [1, 0]
+    assert "set_transform" in caplog.text
+    assert "pixels" in dataset[0]

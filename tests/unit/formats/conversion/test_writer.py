@@ -112,7 +112,7 @@ def test_an_image_in_any_form_keeps_its_pixels(tmp_path: Path, kind: str) -> Non
 
 @pytest.mark.parametrize(
     ("written", "classes", "labels"),
-    [(["eel", "cat", "eel"], ("eel", "cat"), [0, 1, 0]), ([7, np.int32(-1)], (), [7, -1])],
+    [(["eel", "cat", "eel"], ("eel", "cat"), [0, 1, 0]), ([7, np.int32(1)], (), [7, 1])],
 )
 def test_names_of_classes_are_numbered_as_they_occur_and_numbers_stay_as_they_are(
     tmp_path: Path, written: list[Any], classes: tuple[str, ...], labels: list[int]
@@ -122,6 +122,11 @@ def test_names_of_classes_are_numbered_as_they_occur_and_numbers_stay_as_they_ar
             writer.write(noise(0), label=label)
     dataset = stoker.open(tmp_path / "out")
     assert (dataset.classes, dataset.labels.tolist()) == (classes, labels)
+    assert dataset.num_classes == max(labels) + 1
+    with stoker.Writer(tmp_path / "below") as writer:
+        writer.write(noise(0), label=0)
+        with pytest.raises(ConfigError, match="label is -1"):
+            writer.write(noise(0), label=-1)
 
 
 def test_several_labels_of_a_sample_are_multi_hot_in_batches(tmp_path: Path) -> None:

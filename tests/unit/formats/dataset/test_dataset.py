@@ -79,7 +79,7 @@ def test_a_path_without_a_dataset_is_refused_with_the_next_step(folder: Path, tm
     (tmp_path / "empty").mkdir()
     for path, message in (
         (tmp_path / "empty", "not a dataset.*\n.*stoker convert"),
-        (tmp_path / "missing", "not a dataset.*\n.*stoker convert"),
+        (tmp_path / "emty", "there is no emty in .*\n.*Did you mean .*/empty"),
         (shard, "not a dataset: a dataset is a folder.*\n.*\n?.*stoker index"),
         (folder.parent, f"not a dataset.*\n.*It contains datasets:.*{folder.name}"),
         (unfinished, "the same command again"),

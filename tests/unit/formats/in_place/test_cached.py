@@ -109,7 +109,7 @@ def test_a_folder_with_images_and_an_archive_is_read_as_images(tars: Path, tmp_p
     [
         ("{tars}", CorruptRecordError, "the archive is cut short"),
         ("{tars}/x*.tar", SourceError, "no file matches the pattern"),
-        ("{tars}/none.tar", DatasetError, "not a dataset"),
+        ("{tars}/none.tar", DatasetError, "there is no none.tar in(?s:.)*Did you mean"),
         ("", ConfigError, "names no path"),
     ],
 )

@@ -12,10 +12,18 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 from helpers.loaders import image_arguments
+from PIL import Image
 
 import stoker
 from stoker.augment import Resize
-from stoker.errors import CorruptRecordError, DatasetError, SampleError, SourceError, StorageError
+from stoker.errors import (
+    ConfigError,
+    CorruptRecordError,
+    DatasetError,
+    SampleError,
+    SourceError,
+    StorageError,
+)
 from stoker.formats.in_place.images import index_images
 from stoker.formats.verify import verify
 
@@ -245,8 +253,12 @@ def test_a_source_that_cannot_be_read_in_place_is_refused_with_a_hint(tmp_path: 
 
 
 def test_a_missing_folder_is_not_a_dataset(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="not a dataset"):
-        stoker.open(tmp_path / "nothing")
+    (tmp_path / "train").mkdir()
+    with pytest.raises(DatasetError, match=r"there is no trian in (?s:.)*Did you mean .*/train\?"):
+        stoker.open(tmp_path / "trian/cat")
+    (tmp_path / "photos.zip").touch()
+    with pytest.raises(SourceError, match=r"is packed(?s:.)*Unpack it first"):
+        stoker.open(tmp_path / "photos.zip")
 
 
 def test_only_the_start_and_the_end_of_a_jpeg_are_read(photos: Path) -> None:
@@ -260,3 +272,30 @@ def test_only_the_start_and_the_end_of_a_jpeg_are_read(photos: Path) -> None:
     before = bytes_read()
     assert len(stoker.open(photos)) == 30
     assert bytes_read() - before < 1 << 28
+
+
+def test_classes_number_images_that_lack_some_of_them(tmp_path: Path) -> None:
+    train, val = tmp_path / "training", tmp_path / "validation"
+    for folder in (train / "a", train / "b", train / "c", val / "b", val / "c"):
+        folder.mkdir(parents=True)
+        Image.new("RGB", (32, 24)).save(folder / "1.jpg")
+    (val / "a").mkdir()
+    with pytest.raises(SourceError, match=r"classes without an image: a(?s:.)*named with classes may lack"):
+        stoker.open(val)
+    classes = stoker.open(train).classes
+    for dataset in (stoker.open(val, classes=classes), stoker.open(val, classes=list(classes))):
+        assert (dataset.classes, dataset.labels.tolist()) == (classes, [1, 2])
+    assert [batch.label.tolist() for batch in batches(val, classes=classes)] == [[1, 2]]
+    stoker.convert(train, tmp_path / "shards")
+    assert stoker.open(tmp_path / "shards", classes=classes).classes == classes
+    with pytest.raises(ConfigError, match="classes must be the classes of the dataset"):
+        stoker.open(tmp_path / "shards", classes=["c", "b", "a"])
+    with pytest.raises(ConfigError, match="classes is for a dataset that is named by its path"):
+        batches(stoker.open(val, classes=classes), classes=["b", "c"])
+
+
+def test_a_folder_without_labels_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder := tmp_path / "flat").mkdir()
+    Image.new("RGB", (32, 24)).save(folder / "1.jpg")
+    assert "without labels" in repr(stoker.open(folder))
+    assert "have no labels; folders in it would name classes" in caplog.text

@@ -281,10 +281,11 @@ def test_a_float_label_is_a_number_in_batches(indexed: Indexed) -> None:
     assert (labels.dtype, labels.tolist()) == (np.float32, [-0.5, 0.5])
 
 
-@pytest.mark.parametrize("labels", [[-1, 1], [0, 1_000_000], [-1, 2**62]])
-def test_labels_below_0_or_from_a_million_on_have_no_class_names(indexed: Indexed, labels: list[int]) -> None:
-    dataset = indexed([example(jpeg(0), label) for label in labels])
-    assert (dataset.classes, dataset.labels.tolist()) == ((), labels)
+def test_labels_from_a_million_on_have_no_class_names(indexed: Indexed) -> None:
+    dataset = indexed([example(jpeg(0), label) for label in (0, 1_000_000)])
+    assert (dataset.classes, dataset.num_classes) == ((), 1_000_001)
+    with pytest.raises(SourceError, match=r"must be 0 or more, found -1(?s:.)*label_type float"):
+        indexed([example(jpeg(0), -1)], "y", "negative")
 
 
 def test_a_missing_value_does_not_change_large_integers(indexed: Indexed) -> None:
@@ -418,7 +419,6 @@ _WHOLE = [[0.0, 0.0, 1.0, 1.0]]
         (detection(jpeg(0), _WHOLE, [0]), {}, "label 0, and the object detection API counts classes from 1"),
         (detection(jpeg(0), _WHOLE, [1, 2]), {}, "class/label has 2 numbers where bbox/xmin has 1"),
         (example(jpeg(0), 2), {"classes": ["a", "b"]}, "label 2, and 2 classes are named"),
-        (example(jpeg(0), -1), {"classes": ["a", "b"]}, "label -1, and 2 classes are named"),
         ({"image/encoded": jpeg(0)}, {"classes": ["a"]}, "no label, and classes are named"),
     ],
 )
@@ -497,7 +497,7 @@ def test_a_wrong_option_is_not_an_error_of_every_record(indexed: Indexed) -> Non
         ({"shape": "4x4"}, "height, width and shape are for raw pixels"),
         ({"raw": True, "shape": "3x4x4"}, "1 or 3 channels, found 3x4x4"),
         ({"raw": True, "shape": "32 32"}, "such as 32x32x3, found '32 32'"),
-        ({"label_type": "name"}, "label_type must be one of int, float, several"),
+        ({"label_type": "name"}, "label_type must be one of int, float, first, several"),
     ],
 )
 def test_invalid_names_of_features_are_refused(names: dict[str, Any], message: str) -> None:

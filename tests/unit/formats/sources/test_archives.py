@@ -70,7 +70,8 @@ def test_recordio_files_are_converted(images: list[bytes], tmp_path: Path, label
         label = [float(number)] * labels
         values = [image(images[i], label if labels > 1 else label[0], i) for i in some]
         write_recordio(folder / f"{number}.rec", values, with_index=True)
-    dataset = converted(folder, tmp_path / "shards", classes=["cat", "dog"])
+    options = {"label_type": "several"} if labels > 1 else {}
+    dataset = converted(folder, tmp_path / "shards", classes=["cat", "dog"], **options)
     assert read_all(dataset) == images
     assert dataset.classes == ("cat", "dog")
     classes = [i // 4 for i in range(8)]
@@ -249,10 +250,10 @@ def test_fields_choose_the_label_and_the_columns(archives: Path, tmp_path: Path)
     ("name", "message"),
     [
         ("x.tar.gz", "the file is compressed"),
-        ("none.tar", "cannot be read: No such"),
+        ("none.tar", "there is no none.tar"),
         ("mds", "raw pixels"),
         ("some.tar", "the sample has no class, and others have one"),
-        ("none.mds", "cannot be read: No such|does not exist|no such"),
+        ("none.mds", "there is no none.mds"),
     ],
 )
 def test_shards_that_cannot_be_used_are_refused(tmp_path: Path, name: str, message: str) -> None:
@@ -264,3 +265,18 @@ def test_shards_that_cannot_be_used_are_refused(tmp_path: Path, name: str, messa
     with pytest.raises((CorruptRecordError, SourceError), match=message):
         stoker.convert(tmp_path / name, tmp_path / "target")
     assert not (tmp_path / "target").exists()
+
+
+def test_archives_without_labels_are_named_and_each_may_be_a_class(
+    images: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("n02", "n01"):
+        (tmp_path / "tars").mkdir(exist_ok=True)
+        write_members(tmp_path / f"tars/{name}.tar", [(f"{name}_{i}.jpg", images[i]) for i in range(2)])
+    assert converted(tmp_path / "tars", tmp_path / "none").tasks == frozenset()
+    assert "have no labels; label_column names" in caplog.text
+    caplog.clear()
+    converted(tmp_path / "tars", tmp_path / "asked", unlabelled=True)
+    assert not caplog.messages
+    dataset = converted(tmp_path / "tars", tmp_path / "classes", label_type="shard")
+    assert (dataset.classes, dataset.labels.tolist()) == (("n01", "n02"), [0, 0, 1, 1])

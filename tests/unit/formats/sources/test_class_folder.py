@@ -295,3 +295,10 @@ def test_the_hint_for_shards_in_a_folder_is_their_names(
     with pytest.raises(SourceError) as caught:
         listed(tmp_path / "shards")
     assert "Name the shards themselves" in str(caught.value.hint)
+
+
+def test_folders_that_systems_make_are_hidden(tree: Tree) -> None:
+    root = tree("cat/1.jpg", "__MACOSX/cat/._1.jpg", "cat/@eaDir/1.jpg/SYNOPHOTO_THUMB.jpg")
+    listing = listed(root)
+    assert (listing.classes, listing.missing_classes) == (("cat",), ())
+    assert set(content(listing)) == {"cat/1.jpg"}

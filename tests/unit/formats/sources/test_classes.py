@@ -252,3 +252,38 @@ def test_classes_and_maps_that_do_not_fit_are_refused(
     assert not (tmp_path / "out").exists()
     with pytest.raises(ConfigError, match="this source has none"):
         converted(photos, tmp_path / "out", classes=["cat"], masks=photos)
+
+
+@pytest.mark.parametrize("name", ["caf\u00e9", "golden retriever ", "'quoted'", "a,b"])
+def test_classes_of_a_dataset_are_taken_as_they_are(
+    tree: Callable[..., Path], tmp_path: Path, name: str
+) -> None:
+    root = tree(f"{name}/1.jpg", "cat/1.jpg")
+    converted(root, tmp_path / "train")
+    classes = parse_class_names(str(tmp_path / "train"))
+    assert sorted(classes) == sorted([name, "cat"])
+    assert converted(root, tmp_path / "val", classes=classes).classes == classes
+
+
+@pytest.mark.parametrize(("have", "given"), [("cafe\u0301", "caf\u00e9"), ("cat ", "cat"), ('"cat"', "cat")])
+def test_names_that_look_alike_are_named(
+    tree: Callable[..., Path], tmp_path: Path, have: str, given: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = tree(f"{have}/1.jpg", "dog/1.jpg")
+    with pytest.raises(SourceError, match="they differ in blanks, quotes or the form of Unicode") as caught:
+        converted(root, tmp_path / "out", classes=["dog", given])
+    assert "class_map" in str(caught.value.hint)
+    dataset = converted(root, tmp_path / "out", classes=["dog", given], class_map={have: given})
+    assert dataset.labels.tolist() == [1, 0]
+    tree(f"{given}/1.jpg")
+    converted(root, tmp_path / "both")
+    assert "names that look alike" in caplog.text
+
+
+def test_a_label_below_0_is_refused(tree: Callable[..., Path], tmp_path: Path) -> None:
+    list_file = tree("a.jpg", "b.jpg") / "list.csv"
+    for header, label in (("label", "-1"), ("labels", "1|-1")):
+        list_file.write_text(f"path,{header}\na.jpg,3\nb.jpg,{label}\n")
+        with pytest.raises(SourceError, match="a label must be 0 or more, found -1") as caught:
+            converted(list_file, tmp_path / "out")
+        assert caught.value.key == "b.jpg"

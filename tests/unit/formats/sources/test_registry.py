@@ -133,7 +133,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("source_format", SOURCE_FORMATS, ids=lambda row: row.name)
-def test_options_of_other_formats_are_refused(source_format: SourceFormat) -> None:
-    source = Source("photos", SourceOptions(images="photos", class_depth=1))
+def test_options_of_other_formats_are_refused(source_format: SourceFormat, tmp_path: Path) -> None:
+    source = Source(tmp_path, SourceOptions(images=tmp_path, class_depth=1))
     with pytest.raises(ConfigError, match=f"; this one is {source_format.name}"):
         list_source(source, source_format)

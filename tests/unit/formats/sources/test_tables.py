@@ -182,8 +182,9 @@ def test_a_message_names_columns_of_other_types_that_are_left_out(
     objects = [{"bbox": [[1.0, 2.0, 9.0, 9.0]], "category": [0]}] * 7
     file = write(tmp_path / "boxes.parquet", {"image": pictures, "objects": objects, "score": [0.5] * 7})
     assert "score" in converted(file, tmp_path / "shards").columns
-    (message,) = caplog.messages
+    message, unlabelled = caplog.messages
     assert message.startswith(f"columns of {file} are left out: objects (struct<bbox: list<")
+    assert "have no labels; label_column names" in unlabelled
 
 
 def test_rows_without_an_image_or_a_label_are_counted(pictures: list[bytes], tmp_path: Path) -> None:
@@ -413,3 +414,38 @@ def test_a_block_may_be_closed_while_it_is_read(
         assert closing.wait(60), "they close the block of the first"
         go_on.set()
         assert [first.result(60), *others.result(60)] == pictures[:2] * 4
+
+
+def test_a_folder_may_have_the_name_of_a_table(pictures: list[bytes], tmp_path: Path) -> None:
+    (folder := tmp_path / "train.parquet").mkdir()
+    for number in range(2):
+        write(folder / f"part-{number}.snappy.parquet", {"image": pictures, "label": [number] * 7})
+    (folder / "_SUCCESS").touch()
+    assert converted(folder, tmp_path / "shards").labels.tolist() == [0] * 7 + [1] * 7
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "expected"),
+    [
+        (["cat|sea", "sea", "dog"], {"label_separator": "|"}, [[0, 2], [2], [1]]),
+        ([[0, 1, 1], [1, 0, 0], [0, 0, 0]], {"label_type": "multi-hot"}, [[1, 2], [0], []]),
+        ([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]], {"label_type": "one-hot"}, [1, 0, 1]),
+        ([0.5, 0.25, 1.0], {"unlabelled": True}, None),
+        (["cat|sea", "sea", "dog"], {}, "label_separator='|'"),
+        ([[0, 1], [1, 0], [0, 1]], {}, "label_type='multi-hot'"),
+        ([0.5, 0.25, 1.0], {}, "unlabelled=True"),
+        ([0, -1, 1], {}, "without a class"),
+    ],
+)
+def test_labels_of_tables_are_read_in_their_form_or_refused(
+    pictures: list[bytes], tmp_path: Path, labels: list[Any], options: dict[str, Any], expected: Any
+) -> None:
+    file = write(tmp_path / "a.parquet", {"image": pictures[:3], "label": labels})
+    if isinstance(expected, str):
+        with pytest.raises(SourceError) as caught:
+            converted(file, tmp_path / "out", **options)
+        assert expected in str(caught.value.hint)
+        return
+    dataset = converted(file, tmp_path / "out", **options)
+    assert [sample.label for sample in dataset] == (expected or [None] * 3)
+    assert expected or dataset.column("label_").tolist() == labels

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.loaders import image_arguments
 
+import stoker
 from stoker import ImageLoader
 from stoker.augment import (
     AllColumns,
@@ -119,12 +120,12 @@ class TestTransformsOfBatches:
         params = CutMix().draw(plain.row.astype(np.int64), (12, 16), 0, 0)
         assert np.array_equal(mixed.image, params.images(plain.image))
 
-    def test_labels_need_classes(self, labelled: Path) -> None:
+    def test_labels_without_names_count_up_to_the_largest(self, labelled: Path) -> None:
         path = labelled / MANIFEST_NAME
-        path.write_text(json.dumps({**json.loads(path.read_text()), "classes": []}))
-        with pytest.raises(ConfigError, match="labels as shares of classes"):
-            load(labelled, MixUp())
-        assert first(labelled, MixUp(), columns=("image",)).image.shape == (9, 3, 12, 16)
+        document = json.loads(path.read_text())
+        path.write_text(json.dumps({**document, "classes": []}))
+        assert stoker.open(labelled).num_classes == len(document["classes"])
+        assert first(labelled, MixUp()).label.shape == (9, len(document["classes"]))
 
 
 def double(images: Any) -> Any:
