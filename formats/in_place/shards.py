@@ -111,6 +111,7 @@ def list_shards(source: Source) -> Listing:
     """List the images of TFRecord or LMDB shards, which are indexed for that."""
     container, shards = find_shards([source.path], door="convert")
     names = name_parts(source.parts, container.feature_names or FeatureNames())
+    names = replace(names, label_type=source.options.label_type or names.label_type)
     with temporary_folder("stoker-index-") as temporary:  # the index stays mapped
         folder = Path(temporary)
         manifest = index([source.path], folder, container=container.name, names=names)

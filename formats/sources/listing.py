@@ -285,7 +285,8 @@ def check_damage(
 
 def warn_unlabelled(source: str | os.PathLike[str], cure: str) -> None:
     """Say that no labels are found in a source whose user has not asked for that."""
-    _LOG.warning(os.fspath(source), f"the images of {os.fspath(source)} have no labels; {cure}")
+    name = without_credentials(os.fspath(source))
+    _LOG.warning(name, f"the images of {name} have no labels; {cure}")
 
 
 _NAMED_CLASSES = 5
