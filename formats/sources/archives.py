@@ -40,7 +40,7 @@ class _Image(NamedTuple):
     entry: dict[str, Any]  # The label and the columns of its sample
 
 
-def _list(name: str, source: Source) -> Listing:  # noqa: C901 - one pass over all shards
+def _list(name: str, source: Source) -> Listing:  # noqa: C901, PLR0915 - one pass over all shards
     """List the images in shards of a container, in the order of the shards and of their records."""
     container, shards = find_shards([source.path], name, door="convert")
     usual = container.feature_names or FeatureNames()
