@@ -154,6 +154,7 @@ class ExternalObjects:
     area: Sequence[float] | None  # Pixels of each; None if the record does not state them
     crowd: Sequence[int]  # Whether each is a group of objects, 0 or 1
     flags: Mapping[str, Sequence[int]]  # Other numbers of each, 0 or 1, by name
+    masks: Sequence[memoryview] = ()  # File of the mask of each; empty if the record has none
 
 
 @dataclass(frozen=True)
@@ -171,9 +172,9 @@ class ExternalSample:
     # Values of other columns; None for a value that the record lacks
     columns: Mapping[str, Value | None] = field(default_factory=dict)
     objects: ExternalObjects | None = None  # The objects; None if the record states no objects
-    unread: Sequence[
-        str
-    ] = ()  # Names of parts of the record that hold annotations or arrays and are not read
+    mask: Span | None = None  # Byte range of the file of its class mask; None if the record has none
+    # Names of parts of the record that hold annotations or arrays and are not read
+    unread: Sequence[str] = ()
 
 
 def to_label(values: Sequence[float], label_type: str, what: str) -> Label:

@@ -47,6 +47,7 @@ _LONGEST = (1 << 31) - 1
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated")
 _SEGMENTATION = "image/segmentation"
+_CLASS_MASK = f"{_SEGMENTATION}/class"
 _MOST_SHARE = 1.1
 """The largest coordinate that the API accepts (``maximum_normalized_coordinate`` in core/box_list_ops.py)."""
 _NO_OBJECTS = "With objects set to '', the objects are left out."
@@ -235,14 +236,16 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
         named=named,
         columns={name: features.value(part) for name, part in names.columns.items()},
         objects=objects,
-        unread=_unread(features, names, has_objects=objects is not None),
+        mask=features.span(f"{_CLASS_MASK}/encoded"),
+        unread=_unread(features, names, objects),
     )
 
 
-def _unread(features: _Features, names: FeatureNames, *, has_objects: bool) -> list[str]:
+def _unread(features: _Features, names: FeatureNames, objects: ExternalObjects | None) -> list[str]:
     """Return names of features, or their common start, of annotations and arrays that are not read."""
     read, groups = set(names.columns.values()), dict.fromkeys([_SEGMENTATION, names.objects or ""])
-    if has_objects:
+    read |= {f"{_CLASS_MASK}/encoded", f"{_CLASS_MASK}/format"}
+    if objects is not None:
         parts = (
             *(f"bbox/{side}" for side in _SIDES),
             "class/label",
@@ -250,6 +253,7 @@ def _unread(features: _Features, names: FeatureNames, *, has_objects: bool) -> l
             "area",
             "is_crowd",
             *_FLAGS,
+            *(("mask",) if objects.masks else ()),
         )
         read |= {f"{names.objects}/{part}" for part in parts}
     unread = set()
@@ -275,9 +279,12 @@ class _Features:
     def span(self, name: str) -> Span | None:
         return next((value for value in self.values.get(name, []) if isinstance(value, Span)), None)
 
+    def files(self, name: str) -> list[memoryview]:
+        spans = [value for value in self.values.get(name, []) if isinstance(value, Span)]
+        return [span.of(self._record.view) for span in spans]
+
     def texts(self, name: str | None) -> list[str]:
-        spans = [value for value in self.values.get(name or "", []) if isinstance(value, Span)]
-        return [bytes(span.of(self._record.view)).decode(errors="backslashreplace") for span in spans]
+        return [bytes(file).decode(errors="backslashreplace") for file in self.files(name or "")]
 
     def numbers(self, name: str) -> list[float] | None:
         """Return the numbers of a feature; None for a feature that holds bytes."""
@@ -348,6 +355,7 @@ def _objects(features: _Features, prefix: str) -> ExternalObjects | None:
         area=given.get("area"),
         crowd=[int(value != 0) for value in given.get("is_crowd", [0] * count)],
         flags={name: [int(value != 0) for value in values] for name, values in flags.items()},
+        masks=masks if len(masks := features.files(f"{prefix}/mask")) == count else (),
     )
 
 

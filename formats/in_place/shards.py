@@ -21,14 +21,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stoker._native import crc32c
 from stoker.arguments import check_progress, named_arguments
 from stoker.errors import ConfigError, DatasetError, SourceError, StokerError, with_details
 from stoker.log import EventLog
 from stoker.urls import is_url
 
+from ..codecs.codec import ImageHeader
 from ..containers.container import Record, Sidecar
 from ..containers.external import ExternalShard, ParsedRecord, error_about, find_shards, parse_records
 from ..containers.image_record import ExternalObjects, ExternalSample, FeatureNames
+from ..containers.protobuf import Span
+from ..dataset.annotations import MASK_COLUMNS, runs_of_mask
 from ..dataset.dataset import Dataset
 from ..dataset.index import (
     IMAGE_COLUMNS,
@@ -151,6 +155,7 @@ class _Indexer:
         self._joined = Shard(_JOINED, 0, 0, None)  # its records are rewritten in one piece
         self._class_names = ClassNames(self.classes or ())
         self._label_type: type | None = None  # of all labels: int, str, float, tuple or NoneType
+        self._has_masks: bool | None = None  # Whether the first sample has a class mask
         self._skipped: Counter[str] = Counter()
         self._damaged: list[StokerError] = []
         self._lost: dict[str, Counter[str]] = defaultdict(Counter)  # the reasons, by the name of a class
@@ -287,7 +292,18 @@ class _Indexer:
         crc = NO_CHECKSUM if parsed.crc is None else parsed.crc
         payload, header = sample.payload, parsed.header
         assert header is not None, "headers are read"
-        values = (shard, number, offset + payload.offset, payload.length, crc, key, *header)
+        mask = None
+        if self._has_masks is None:
+            self._has_masks = sample.mask is not None
+        if self._has_masks:
+            try:
+                mask = _class_mask(record, sample.mask, header)
+            except BadObjectError as error:
+                self._skipped[str(error)] += 1
+                return
+        elif sample.mask is not None:
+            self._skipped["class mask, which the records before it lack"] += 1
+        values = (shard, number, offset + payload.offset, payload.length, crc, key, *header, *(mask or ()))
         self._skipped.update(self._rows.add(values, sample, header.height, header.width))
         self._skipped.update(f"{part}, which is not read" for part in sample.unread)
 
@@ -428,11 +444,16 @@ class _Rows:
         for name in objects.flags.keys() - table.extra.keys():
             table.extra[name] = array("B", bytes(len(table)))
         for i, (box, label) in enumerate(zip(objects.boxes, objects.labels, strict=True)):
+            runs = None
             try:
                 left, top, right, bottom = _clipped(box, height, width)
             except BadObjectError as error:
                 yield str(error.args[0])
                 continue
+            try:
+                runs = runs_of_mask(_mask(objects.masks[i], height, width) != 0) if objects.masks else None
+            except BadObjectError as error:
+                yield f"{error} of an object"
             table.add(
                 self.count,
                 (left, top, right, bottom),
@@ -440,6 +461,7 @@ class _Rows:
                 i,
                 area=objects.area[i] if objects.area else (right - left) * (bottom - top),
                 crowd=bool(objects.crowd[i]),
+                runs=runs,
                 extra={name: objects.flags[name][i] if name in objects.flags else 0 for name in table.extra},
             )
 
@@ -469,7 +491,11 @@ class _Rows:
             return
         part = self.folder / f"part-{len(self._parts)}"
         columns: dict[str, Any] = dict(
-            zip((*REQUIRED_COLUMNS, *IMAGE_COLUMNS), zip(*self._rows, strict=True), strict=True)
+            zip(
+                (*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *MASK_COLUMNS),
+                zip(*self._rows, strict=True),
+                strict=False,
+            )
         )
         if self._labels:
             kinds = {float: pa.float32(), tuple: pa.large_list(pa.int64())}
@@ -482,6 +508,32 @@ class _Rows:
         self._labels.clear()
         for texts in self._values.values():
             texts.clear()
+
+
+def _class_mask(record: Record, span: Span | None, header: ImageHeader) -> tuple[int, int, int]:
+    """Return the first byte of a class mask in its shard, its bytes, and their CRC32C."""
+    if span is None:
+        raise BadObjectError("image without a class mask")
+    data = span.of(record.view)
+    _mask(data, header.height, header.width)
+    return record.offset + span.offset, span.length, crc32c(data)
+
+
+def _mask(data: memoryview, height: int, width: int) -> npt.NDArray[Any]:
+    """Return the values of a mask, (H, W)."""
+    from ..codecs.header import open_mask
+
+    try:
+        with open_mask(data) as image:
+            size, values = (image.height, image.width), np.asarray(image)
+    # Pillow's decoders raise nearly anything on a damaged image.
+    except Exception as error:
+        raise BadObjectError("broken mask") from error
+    if size != (height, width):
+        raise BadObjectError("mask of another size than the image")
+    if values.ndim != 2:
+        raise BadObjectError("mask of more than one channel")
+    return values
 
 
 def _clipped(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from helpers.command_line import run
 from helpers.datasets import jpeg, verified
-from helpers.images import encode, first_images
+from helpers.images import encode, first_images, png
 from helpers.shards import datum, example, write_lmdb, write_tfrecord
 from numpy.typing import NDArray
 from PIL import Image
@@ -342,15 +342,15 @@ def test_objects_of_the_object_detection_api_are_clipped_and_counted(indexed: In
 
 
 def test_annotations_and_arrays_that_are_not_read_are_counted(indexed: Indexed) -> None:
-    more = {"mask": [b"png", b"png"], "keypoint/x": [0.5], "keypoint/y": [0.5], "view": []}
+    more = {"mask": [0.0, 1.0], "keypoint/x": [0.5], "keypoint/y": [0.5], "view": []}
     record = detection(jpeg(0), [[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 0.5]], [1, 1], **more)
-    record |= {"image/segmentation/class/encoded": b"png", "image/segmentation/class/format": b"png"}
+    record |= {"image/segmentation/instance/encoded": b"png"}
     record |= {"depth": bytes(8), "depth/shape": [2], "depth/dtype": b"<f4", "image/colorspace": b"RGB"}
     objects = {
         f"annotation in the feature 'image/object/{part}', which is not read" for part in ("mask", "keypoint")
     }
     others = {
-        "annotation in the feature 'image/segmentation/class', which is not read",
+        "annotation in the feature 'image/segmentation/instance', which is not read",
         "array in the feature 'depth', which is not read",
     }
     assert dict(indexed([record, record]).manifest.skipped) == dict.fromkeys(objects | others, 2)
@@ -358,13 +358,48 @@ def test_annotations_and_arrays_that_are_not_read_are_counted(indexed: Indexed) 
     assert set(without.manifest.skipped) == others
 
 
+def test_masks_of_the_object_detection_api_and_of_deeplab_are_read(indexed: Indexed) -> None:
+    classes = np.zeros((20, 40), np.uint8)
+    classes[2:10, 10:30], classes[15:, 30:] = 1, 7
+    masks = [png(np.where(classes == value, 255, 0).astype(np.uint8)) for value in (1, 7)]
+    boxes = [[0.1, 0.25, 0.5, 0.75], [0.75, 0.75, 1.0, 1.0]]
+    whole = detection(jpeg(0, 20, 40), boxes, [1, 2], mask=masks)
+    segmentation = {
+        "image/segmentation/class/encoded": png(classes),
+        "image/segmentation/class/format": b"png",
+    }
+    small = png(np.zeros((20, 39), np.uint8))
+    broken = detection(jpeg(1, 20, 40), boxes, [1, 2], mask=[small, b"x"]) | segmentation
+    wrong = [{**whole, "image/segmentation/class/encoded": mask} for mask in (small, b"x")]
+    dataset = indexed([whole | segmentation, whole, broken, *wrong])
+    assert (dataset.tasks, len(dataset)) == ({"boxes", "instances", "segmentation"}, 2)
+    assert dataset.manifest.skipped == {
+        "image without a class mask": 1,
+        "mask of another size than the image": 1,
+        "broken mask": 1,
+        "mask of another size than the image of an object": 1,
+        "broken mask of an object": 1,
+    }
+    assert dataset.annotations([0, 1]).has_mask.tolist() == [True, True, False, False]
+    columns, crop = ("image", "masks", "segmentation"), [CenterCrop((20, 40))]
+    with stoker.ImageLoader(dataset, batch_size=2, columns=columns, transforms=crop) as loader:
+        batch = next(iter(loader))
+    assert (batch.segmentation == classes).all()
+    assert (batch.masks[0] == [classes == 1, classes == 7]).all()
+    assert stoker.verify(dataset.path, decode=True).ok
+    later = indexed([whole, whole | segmentation], name="y", into="later")
+    assert later.tasks == {"boxes", "instances"}
+    assert later.manifest.skipped == {"class mask, which the records before it lack": 1}
+
+
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 def test_masks_and_arrays_of_a_writers_shards_are_counted(tmp_path: Path, container: Any) -> None:
     with stoker.Writer(tmp_path / "written", container=container) as writer:
         writer.write(jpeg(0, 8, 8), segmentation=np.zeros((8, 8), np.uint8), depth=np.zeros(3, np.float32))
     manifest = index(stoker.open(tmp_path / "written").data_files, tmp_path / "into")
-    assert {reason.split()[0] for reason in manifest.skipped} & {"annotation", "class", "array"}
-    assert len(manifest.skipped) == 2
+    assert {reason.split()[0] for reason in manifest.skipped} <= {"class", "array"}
+    reads_masks = container == "tfrecord"
+    assert ("mask_offset" in manifest.columns, len(manifest.skipped)) == (reads_masks, 2 - reads_masks)
 
 
 def test_shards_of_a_writer_can_be_indexed_with_their_objects(tmp_path: Path) -> None:
