@@ -37,8 +37,9 @@ from .containers.image_record import FeatureNames, LeftOutError
 from .dataset.annotations import MASK_COLUMNS, from_columns, is_object_column
 from .dataset.columns import ListColumn, range_columns
 from .dataset.index import NO_CHECKSUM, Index, Samples, open_index
-from .dataset.manifest import IndexFile, Manifest, Shard
+from .dataset.manifest import MANIFEST_NAME, IndexFile, Manifest, Shard
 from .dataset.versions import (
+    is_as_written,
     load_version,
     local_folder,
     read_sha256,
@@ -52,6 +53,7 @@ from .threads import bounded_map, check_threads
 
 _Check = tuple[int, Callable[[], list["Problem"]]]  # number of rows, and the check
 
+_CHANGED = "{} is not as it was written: its digest differs; restore it, or make the dataset again"
 _ROWS = 512
 _ROWS_DECODED = 16  # few, because an interrupt waits for tasks in flight, and a progress bar moves with each
 _AHEAD = 64
@@ -167,6 +169,8 @@ def _checked_versions(folder: Path, last: Manifest, *, earlier: bool) -> tuple[l
         last = with_sha256(last, kept, folder)
     except DatasetError as error:
         kept, unreadable = None, [Problem(error.message)]
+    if not is_as_written(last, kept):
+        unreadable.append(Problem(_CHANGED.format(MANIFEST_NAME)))
     versions = [_version(folder, last, [], "")]
     for number in range(last.dataset_version - 1 if earlier else 0, 0, -1):
         if not (folder / retired_manifest(number)).exists():
@@ -174,6 +178,8 @@ def _checked_versions(folder: Path, last: Manifest, *, earlier: bool) -> tuple[l
         try:
             manifest = with_sha256(Manifest.load(folder, retired_manifest(number)), kept)
             versions.append(_version(folder, manifest, versions, f"version {number}: "))
+            if not is_as_written(manifest, kept):
+                unreadable.append(Problem(_CHANGED.format(retired_manifest(number))))
         except DatasetError as error:
             unreadable.append(Problem(f"version {number}: {error.message}"))
     return versions, unreadable
@@ -188,6 +194,7 @@ def _version(folder: Path, manifest: Manifest, later: list[_Version], words: str
         index = open_index(folder, manifest)
         if manifest.sample_type == "image":
             index.check_sizes()
+        index.check_shapes(manifest.arrays, range(len(index)))
         if differing := _differing_digest(folder / manifest.index.file, manifest.index):
             problems.append(f"the index is not the one of the manifest: its {differing} differs")
     except OSError as error:

@@ -33,7 +33,7 @@ from stoker.errors import DatasetError, StaleIndexError
 
 from ..files import file_digest, is_of_machine, open_regular, reason_of, storage_error, sync
 from .annotations import MASK_COLUMNS, OBJECT_COLUMNS
-from .columns import ORIGIN_COLUMNS, ListColumn, number_array
+from .columns import ORIGIN_COLUMNS, ArrayColumn, ListColumn, number_array, shape_column
 from .manifest import Manifest
 
 REQUIRED_COLUMNS: dict[str, pa.DataType] = {
@@ -233,6 +233,20 @@ class Index:
         """Check that every image has pixels; two columns are read."""
         self._check_sizes(self.column("height"), self.column("width"), range(len(self)))
 
+    def check_shapes(self, arrays: Mapping[str, ArrayColumn], rows: range) -> None:
+        """Check that the arrays of some rows have the shapes that the manifest says."""
+        for name, array in arrays.items():
+            shapes = self.lists(shape_column(name)).take(rows)
+            sides = np.array([-1 if side is None else side for side in array.shape], np.int64)
+            fits = (shapes.counts == len(sides)).all()
+            if not fits or ((shapes.values.reshape(-1, len(sides)) != sides) & (sides >= 0)).any():
+                raise StaleIndexError(
+                    f"the manifest says that the arrays {name!r} have the shape {array.shape}, and the index "
+                    "has another one",
+                    path=self.path,
+                    hint=_HINT,
+                )
+
     def _check_sizes(
         self,
         heights: npt.NDArray[np.int32],
@@ -275,6 +289,7 @@ def open_index(folder: Path, manifest: Manifest) -> Index:
         raise stale("the index has other rows or columns than the manifest says")
     if manifest.sample_type == "image" and size <= _SMALL_INDEX:
         index.check_sizes()
+    index.check_shapes(manifest.arrays, range(len(index) if size <= _SMALL_INDEX else min(len(index), 1)))
     return index
 
 

@@ -181,6 +181,11 @@ class Manifest:
         if (total := self.index.bytes + self.data_bytes) > _MOST_BYTES:
             raise DatasetError(f"index and shards have {total} bytes, more than any dataset")
         check_arrays(self.arrays, self.columns)
+        if len(self.category_ids) not in (0, len(self.classes)):
+            raise DatasetError(
+                f"category_ids must have an id for each class, found {len(self.category_ids)} ids of "
+                f"{len(self.classes)} classes"
+            )
         for reason, count in self.skipped.items():
             _check_count(f"skipped[{reason!r}]", count)
 

@@ -2,12 +2,13 @@
 
 Shards never change. Version 2 has an index ``index-v2.arrow`` and its own shards, and ``dataset.json`` is the
 manifest of the last version; earlier ones are ``dataset-v1.json`` and so on. ``versions.jsonl`` has
-one line for each change. ``sha256.json`` has the SHA-256 of indexes and shards, which their writers compute.
-They are not in the manifest, because earlier releases refuse manifests with unknown keys.
+one line for each change. ``sha256.json`` has the SHA-256 of indexes, shards and manifests, which writers
+compute. They are not in the manifest, because earlier releases refuse manifests with unknown keys.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -18,12 +19,14 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from stoker._native import crc32c
 from stoker.arguments import optional_number
 from stoker.errors import ConfigError, DatasetError, LockedError
 from stoker.urls import is_url
 
 from ..files import (
     check_named,
+    digest_of,
     folder_for_writing,
     folder_lock,
     move_durably,
@@ -165,7 +168,8 @@ class _Digests:
     """The content of ``sha256.json``."""
 
     version: int
-    files: Mapping[str, tuple[str, str]]  # Digest in the manifest and SHA-256 of each index and shard
+    # CRC32C and SHA-256 of each index and shard, and of the manifest of each version N, as dataset-vN.json
+    files: Mapping[str, tuple[str, str]]
 
 
 def sha256_content(manifest: Manifest, before: bytes | None = None, folder: object = None) -> bytes:
@@ -177,7 +181,21 @@ def sha256_content(manifest: Manifest, before: bytes | None = None, folder: obje
     for shard in manifest.shards:
         if shard.sha256 is not None:
             files[shard.name] = (str(shard.digest), shard.sha256)
+    files[retired_manifest(manifest.dataset_version)] = _manifest_digests(manifest)
     return (json.dumps({"version": _SHA256_VERSION, "files": files}, indent=1) + "\n").encode()
+
+
+def _manifest_digests(manifest: Manifest) -> tuple[str, str]:
+    # Without the paths of shards, which a copy changes.
+    shards = tuple(replace(shard, path=None) for shard in manifest.shards)
+    content = replace(manifest, shards=shards).to_json().encode()
+    return digest_of(crc32c(content)), hashlib.sha256(content).hexdigest()
+
+
+def is_as_written(manifest: Manifest, content: bytes | None) -> bool:
+    """Return whether a manifest has the digests in ``sha256.json``; earlier releases wrote none for it."""
+    found = _manifest_digests(manifest)
+    return _sha256_files(content, None).get(retired_manifest(manifest.dataset_version), found) == found
 
 
 def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None) -> Manifest:
@@ -231,6 +249,7 @@ def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
             sync(Path(temporary))
             for file in Path(temporary).iterdir():
                 move_durably(file, folder / file.name)
+        write_durably(folder / SHA256_NAME, sha256_content(manifest))
         sync_folder(folder)
         # Last: without the manifest the folder is not a dataset.
         write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())

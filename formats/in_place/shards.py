@@ -46,7 +46,7 @@ from ..dataset.index import (
     write_index,
 )
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SHARDS_STATE, IndexFile, Manifest, Shard
-from ..dataset.versions import publish_index
+from ..dataset.versions import SHA256_NAME, publish_index, sha256_content
 from ..files import check_named, file_digest, temporary_folder
 from ..remote.store import Store
 from ..sources.archives import name_parts
@@ -133,6 +133,7 @@ def _make_at_url(make: Callable[[Path], Manifest], store: Store) -> Manifest:
         manifest = make(Path(temporary))
         for file in sorted(Path(temporary).iterdir()):
             store.upload(file, file.name)
+        store.write(SHA256_NAME, sha256_content(manifest))
         store.write(MANIFEST_NAME, manifest.to_json().encode())
         return manifest
 

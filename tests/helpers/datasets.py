@@ -30,6 +30,7 @@ from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Index, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.dataset.versions import SHA256_NAME
 from stoker.formats.files import file_digest
 from stoker.formats.sources.listing import Listing
 
@@ -106,6 +107,7 @@ def rewrite_index(folder: Path, **columns: Any) -> None:
     stated = IndexFile(len(index), path.stat().st_size, file_digest(path))
     manifest = replace(Manifest.load(folder), columns=Index.open(path).types, index=stated)
     (folder / MANIFEST_NAME).write_text(manifest.to_json())
+    (folder / SHA256_NAME).unlink(missing_ok=True)  # it has the digests of the old manifest
 
 
 def build(folder: Path, container: str, payloads: Sequence[bytes], shards: int) -> Path:

@@ -280,6 +280,7 @@ def test_two_names_of_one_label_in_the_records_of_external_shards_are_found(
     manifest = json.loads((tmp_path / "into" / MANIFEST_NAME).read_text())
     manifest["options"]["text"] = "image/class/text"
     (tmp_path / "into" / MANIFEST_NAME).write_text(json.dumps(manifest))
+    (tmp_path / "into" / "sha256.json").unlink()  # which these releases did not write
     assert [str(problem) for problem in stoker.verify(tmp_path / "into").problems] == [
         "shard b, record 0: records contradict each other: label 0 is 'bird' here and 'cat' before"
     ]

@@ -257,6 +257,7 @@ class TestBands:
         manifest = json.loads((dataset.path / "dataset.json").read_text())
         manifest["index"]["digest"] = f"crc32c:{_native.crc32c(path.read_bytes()):08x}"
         (dataset.path / "dataset.json").write_text(json.dumps(manifest))
+        (dataset.path / "sha256.json").unlink()
         (problem,) = stoker.verify(dataset.path).problems
         assert (problem.record, problem.message) == (
             2,

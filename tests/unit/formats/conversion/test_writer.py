@@ -77,7 +77,7 @@ def test_a_writer_makes_the_bytes_of_a_conversion_but_for_the_options_in_the_man
         for file in sorted(photos.rglob("*.jpg")):
             writer.write(file, label=file.parent.name, key=file.relative_to(photos).as_posix())
     converted, written = read_files(tmp_path / "converted"), read_files(tmp_path / "written")
-    assert {name for name in converted if converted[name] != written[name]} == {"dataset.json"}
+    assert {name for name in converted if converted[name] != written[name]} == {"dataset.json", "sha256.json"}
     differ = [
         name
         for name, value in json.loads(converted["dataset.json"]).items()

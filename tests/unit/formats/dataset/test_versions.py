@@ -6,7 +6,9 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import stoker
@@ -130,10 +132,56 @@ def test_every_version_of_a_dataset_has_the_sha256_of_its_files(
     assert stored(first) == computed(first)
     stoker.remove(first, keys=["appended"])
     assert stored(first) == computed(first)
-    assert len(json.loads((first / SHA256_NAME).read_text())["files"]) == 3 + 3, (
+    assert len(json.loads((first / SHA256_NAME).read_text())["files"]) == 3 + 3 + 3, (
         "earlier versions keep theirs"
     )
     assert stoker.verify(first).ok
+
+
+@pytest.mark.parametrize("name", ["dataset.json", "dataset-v1.json"])
+def test_a_manifest_that_is_not_as_it_was_written_is_a_problem(
+    photos: Path, tmp_path: Path, name: str
+) -> None:
+    stoker.convert(photos, tmp_path / "a")
+    stoker.remove(tmp_path / "a", where="label == 0")
+    assert stoker.verify(tmp_path / "a").ok
+    file = tmp_path / "a" / name
+    for old, new in (('"dog"', '"dig"'), ('"seed": null', '"seed": 7')):
+        content = file.read_text()
+        assert old in content
+        file.write_text(content.replace(old, new))
+        assert [
+            problem.message.partition(" is not")[0] for problem in stoker.verify(tmp_path / "a").problems
+        ] == [name]
+        file.write_text(content)
+    file.write_text(json.dumps(json.loads(file.read_text()), indent=4))  # another form of the same content
+    assert stoker.verify(tmp_path / "a").ok
+    file.write_text(file.read_text().replace('"dog"', '"dig"'))
+    (tmp_path / "a" / SHA256_NAME).unlink()  # datasets of earlier releases have none
+    assert stoker.verify(tmp_path / "a").ok
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("arrays", {"depth": {"dtype": "float32", "shape": [2, 4]}}, "have the shape"),
+        ("arrays", {"depth": {"dtype": "float32", "shape": [6]}}, "have the shape"),
+        ("category_ids", [1, 2], "an id for each class"),
+    ],
+)
+def test_a_manifest_that_contradicts_the_index_is_refused(
+    tmp_path: Path, key: str, value: Any, message: str
+) -> None:
+    with stoker.Writer(tmp_path / "a", classes=["x"]) as writer:
+        for name in "ab":
+            image = np.zeros((8, 8, 3), np.uint8)
+            writer.write(image=image, label=0, key=name, depth=np.ones((2, 3), np.float32))
+    file = tmp_path / "a" / "dataset.json"
+    document = json.loads(file.read_text())
+    assert key not in document or document[key] == {"depth": {"dtype": "float32", "shape": [2, 3]}}
+    file.write_text(json.dumps(document | {key: value}))
+    with pytest.raises(DatasetError, match=message):
+        stoker.open(tmp_path / "a")
 
 
 def test_an_entry_of_a_file_that_was_replaced_does_not_count(photos: Path, tmp_path: Path) -> None:

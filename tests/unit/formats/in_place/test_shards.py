@@ -71,6 +71,7 @@ def test_tfrecord_files_are_a_dataset_and_stay_as_they_are(tmp_path: Path) -> No
     assert sorted(path.name for path in (tmp_path / "into").iterdir()) == [
         "dataset.json",
         "index.arrow",
+        "sha256.json",
         "x-00000-of-00002.idx",
         "x-00001-of-00002.idx",
     ]
