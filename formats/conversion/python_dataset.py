@@ -23,8 +23,11 @@ from stoker.errors import ConfigError, EngineError, SourceError, StokerError
 from stoker.log import EventLog
 
 from ..dataset.columns import ARRAY_DTYPES
+from ..dataset.index import free_name
 from ..options import declarations, given_options
+from ..sources.objects import BadObjectError
 from ..sources.options import SourceOptions
+from ..sources.table_objects import check_box_format, corners_of, object_fields, objects_of
 from ..threads import check_threads
 from ..worker_processes import worker_processes
 from .execution import ray_cluster
@@ -35,6 +38,8 @@ from .samples import check_samples, image_file, mask_file
 from .writer import Writer
 
 _IMAGE_NAMES = ("image", "img")
+_ARGUMENTS = ("image", "label", "key", "segmentation")  # of a writer, which fields may be
+_LOOKED_AT = 1_000  # rows of a dataset whose boxes tell their format
 _TARGET_NAMES = {
     "boxes": "boxes",
     "labels": "box_labels",
@@ -49,6 +54,44 @@ _LOG = EventLog("conversion")
 
 
 @dataclass(frozen=True)
+class Objects:
+    """A field of Hugging Face's objects."""
+
+    name: str
+    fields: Mapping[str, str]  # Names in it, by their use
+    box_format: str
+
+    def arguments(self, value: Any) -> dict[str, Any]:
+        """The arguments of a writer for the objects of an item."""
+        found = list(objects_of(value, self.fields))
+        try:
+            boxes = [corners_of(one["box"], self.box_format) for one in found]
+        except BadObjectError as error:
+            raise ConfigError(
+                f"field {self.name!r} holds an {': '.join(error.args)}",
+                hint="Leave such objects out before, with Dataset.map.",
+            ) from error
+        areas = [(right - left) * (bottom - top) for left, top, right, bottom in boxes]
+        defaults: dict[str, Sequence[Any]] = {
+            "area": areas,
+            "crowd": [False] * len(found),
+            "id": range(len(found)),
+        }
+        given = {
+            name: [
+                one.get(use) if one.get(use) is not None else defaults[use][at]
+                for at, one in enumerate(found)
+            ]
+            for use, name in _OBJECT_ARGUMENTS.items()
+            if use in self.fields
+        }
+        return {"boxes": boxes, "box_labels": [one["category"] for one in found], **given}
+
+
+_OBJECT_ARGUMENTS = {"area": "area", "crowd": "crowd", "id": "object_id"}
+
+
+@dataclass(frozen=True)
 class Items:
     """The items of a dataset, and what holds for all of them."""
 
@@ -60,9 +103,8 @@ class Items:
     # NumPy's names of the types of numbers in fields, where the dataset states them
     dtypes: Mapping[str, str] = field(default_factory=dict)
     by_index: bool = False  # Whether items are read by their indices
-    may_lack_label: bool = (
-        False  # Whether the label -1 means that there is none, as in Hugging Face's datasets
-    )
+    may_lack_label: bool = False  # Whether the label -1 is none, as in Hugging Face's datasets
+    objects: Objects | None = None  # The field of the objects
 
     def each(self, order: npt.NDArray[np.int64] | None = None) -> Iterator[Any]:
         """Yield the items, or those at the indices ``order``, (M,) int64."""
@@ -86,6 +128,8 @@ class Items:
         names = {name: self.fields.get(name, name) for name in item}
         if "image" not in names.values():
             names |= {name: "image" for name in _IMAGE_NAMES if name in names}
+        if self.objects is not None:
+            names.pop(self.objects.name)
         sample = {name: self._value(item, key) for key, name in names.items() if name is not None}
         if "image" not in sample:
             raise ConfigError(
@@ -96,6 +140,8 @@ class Items:
             raise ConfigError(
                 f"two fields of an item have one name: {names}", hint="Choose with fields={...}."
             )
+        if self.objects is not None:
+            sample |= self.objects.arguments(item[self.objects.name])
         image = sample["image"]
         if isinstance(image, Mapping) and {"bytes", "path"} & image.keys():  # of Hugging Face, not decoded
             sample["image"] = image["path"] if image.get("bytes") is None else image["bytes"]
@@ -136,10 +182,10 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
 
 
-def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
+def find_items(dataset: Any, options: SourceOptions) -> Items:
     """Return the items of a dataset; those of an unchanged ImageFolder of torchvision are its files."""
-    # ``fields`` has arguments of a writer by the names of fields; None leaves a field out.
-    arguments = dict(fields or {})
+    # ``fields`` of the options has arguments of a writer by the names of fields; None leaves a field out.
+    arguments = dict(options.fields or {})
     check_samples(dataset)
     by_index = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
     classes = _class_names(dataset)
@@ -147,12 +193,38 @@ def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
         return Items(files, len(files), classes, arguments, by_index=True)
     dtypes: dict[str, str] = {}
     may_lack_label = False
+    objects = None
     if isinstance(features := getattr(dataset, "features", None), Mapping):
+        objects = _find_objects(dataset, arguments, options.box_format)
         dtypes = {name: dtype for name, feature in features.items() if (dtype := _dtype(feature))}
-        dataset, classes, arguments = _of_hugging_face(dataset, arguments)
-        may_lack_label = classes is not None
+        dataset, classes, arguments = _of_hugging_face(dataset, arguments, objects)
+        may_lack_label = classes is not None and objects is None
     number = len(dataset) if hasattr(dataset, "__len__") else None
-    return Items(dataset, number, classes, arguments, dtypes, by_index, may_lack_label)
+    return Items(dataset, number, classes, arguments, dtypes, by_index, may_lack_label, objects)
+
+
+def _inner(feature: Any) -> Any:
+    """The feature of the values of a list, or the feature itself."""
+    return feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", feature)
+
+
+def _find_objects(
+    dataset: Any, arguments: Mapping[str, str | None], box_format: str | None
+) -> Objects | None:
+    """The field of a dataset of Hugging Face that holds objects, which the caller has not named."""
+    for name, feature in dataset.features.items():
+        inner = _inner(feature)
+        fields = object_fields(inner) if isinstance(inner, Mapping) and name not in arguments else {}
+        if fields:
+            rows: Sequence[Any] = ()
+            if hasattr(dataset, "select_columns") and hasattr(dataset, "__len__"):
+                there = [one for one in (name, "height", "width") if one in dataset.features]
+                rows = [*dataset.select_columns(there).with_format(None).take(_LOOKED_AT)]
+            boxes = [(one["box"], row) for row in rows for one in objects_of(row[name], fields)]
+            sizes = [(row.get("height"), row.get("width")) for _, row in boxes]
+            found = check_box_format([box for box, _ in boxes], sizes, box_format, f"field {name!r}")
+            return Objects(name, fields, found)
+    return None
 
 
 def _image_files(dataset: Any) -> list[dict[str, Any]] | None:
@@ -183,7 +255,7 @@ def _class_names(dataset: Any) -> tuple[str, ...] | None:
 
 
 def _of_hugging_face(
-    dataset: Any, arguments: dict[str, str | None]
+    dataset: Any, arguments: dict[str, str | None], objects: Objects | None
 ) -> tuple[Any, tuple[str, ...] | None, dict[str, str | None]]:
     """The dataset with files in place of decoded images, the names of its classes, and its fields."""
     if hasattr(dataset, "with_format"):
@@ -194,11 +266,16 @@ def _of_hugging_face(
         dataset = dataset.with_format(None)
     features = dataset.features
     kinds = {name: type(feature).__name__ for name, feature in features.items()}
-    fields = dict(arguments)
+    renamed = {name: free_name(name) for name in kinds if name not in _ARGUMENTS}  # as of tables
+    fields = {name: new for name, new in renamed.items() if new != name} | arguments
     for name in (name for name, kind in kinds.items() if kind == "Image"):
         dataset = dataset.cast_column(name, type(features[name])(decode=False))
         if "image" not in {*fields.values(), *(kinds.keys() - fields.keys())}:
             fields[name] = "image"
+    if objects is not None:
+        category = _inner(_inner(features[objects.name])[objects.fields["category"]])
+        names = getattr(category, "names", None)
+        return dataset, tuple(names) if names else None, fields
     of_classes = [name for name, kind in kinds.items() if kind == "ClassLabel"]
     chosen = next((name for name, argument in fields.items() if argument == "label"), None)
     if chosen is None and "label" in kinds and "label" not in fields:
@@ -326,7 +403,7 @@ def convert_items(
             "engine='ray' needs a function that makes the samples, as a dataset is read by one process",
             hint="Give make=function, which is called with each item on the cluster.",
         )
-    items = find_items(dataset, arguments.source_options.fields)
+    items = find_items(dataset, arguments.source_options)
     order = None
     if arguments.seed is not None:
         if items.number is None or not items.by_index:
@@ -361,7 +438,7 @@ def _check_no_file_options(arguments: ConvertArguments) -> None:
     given = {name for group in groups for name in given_options(group)}
     of_files = [item.name for table in (SourceOptions, Selection) for item, _ in declarations(table)]
     for name in ("val", "test", "shards", *of_files):
-        if name in given and name not in ("make", "fields", "ignore_index"):
+        if name in given and name not in ("make", "fields", "ignore_index", "box_format"):
             raise ConfigError(
                 f"{name} is for sources of files, and the source is a dataset in Python",
                 hint="Leave it out; Dataset.split divides a dataset that is written.",

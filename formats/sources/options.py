@@ -151,6 +151,14 @@ class SourceOptions(NamedArguments):
     suffix: str | None = option(
         None, "Text to append to every path of a list, such as .jpg.", _MEMBERS, sources=("list",)
     )
+    box_format: Literal["xyxy", "xywh", "cxcywh"] | None = option(
+        None,
+        "Format of the boxes in a column of objects, such as Hugging Face's: xywh (left, top, width, height; "
+        "the default), xyxy or cxcywh, in pixels.",
+        _MEMBERS,
+        check=one_of("xyxy", "xywh", "cxcywh"),
+        sources=("table",),
+    )
     fields: Mapping[str, str | None] | None = option(
         None,
         "Further columns of a table or members of a tar: a name in the dataset, or key, by the name in the "

@@ -58,6 +58,7 @@ from .columns import (
 from .detection import PARQUET, SAVED_SPLITS, SAVED_STATE
 from .listing import ListedBlocks, Listing, Skip
 from .source import Source
+from .table_objects import check_box_format, fields_of_type, list_objects, objects_of
 
 _LOG = EventLog("conversion")
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
@@ -79,7 +80,7 @@ def list_table(source: Source) -> Listing:
         if not any(sum(table.rows) for table in tables):
             raise SourceError("the table has no rows", path=source.path, hint="Name a table with samples.")
         uses = _find_columns(tables, source.parts)
-        names = list(dict.fromkeys([*(name for name in (uses.label, uses.key) if name), *uses.values]))
+        names = list(dict.fromkeys(filter(None, [uses.label, uses.key, uses.objects, *uses.values])))
         values: dict[str, pa.ChunkedArray] = {}
         if names:
             tasks = ((table, partial(table.read_columns, names)) for table in tables)
@@ -90,11 +91,15 @@ def list_table(source: Source) -> Listing:
             texts = pa.array(map(join_captions, each(values[name])), pa.large_string())
             values[name] = pa.chunked_array([texts])
     listing = _listing(tables, uses, values, _keys(tables, uses, values))
-    if uses.label is None:
-        return listing
+    if uses.objects is not None:
+        return _with_objects(source, listing, uses, values)
+    return listing if uses.label is None else _with_labels(source, listing, uses, values[uses.label])
+
+
+def _with_labels(source: Source, listing: Listing, uses: _ColumnUses, column: pa.ChunkedArray) -> Listing:
     options = source.options
     try:
-        texts = split_labels(values[uses.label], options.label_separator)
+        texts = split_labels(column, options.label_separator)
         labels, classes = label_column(texts, uses.classes, options.label_type)
         if options.label_separator is None:
             check_joined(classes)
@@ -112,6 +117,26 @@ def list_table(source: Source) -> Listing:
     missing = [Skip(key, "row without a label") for key in listing.keys.filter(pa.array(~known)).to_pylist()]
     listing = replace(listing, labels=labels, classes=classes, skipped=tuple(missing))
     return listing.take(np.flatnonzero(known)) if missing else listing
+
+
+def _with_objects(
+    source: Source, listing: Listing, uses: _ColumnUses, values: dict[str, pa.ChunkedArray]
+) -> Listing:
+    rows = values[uses.objects or ""].to_pylist()
+    fields, where = fields_of_type(values[uses.objects or ""].type), f"column {uses.objects!r}"
+    sides = [
+        values[name].to_pylist() if name in values else [None] * len(rows) for name in ("height", "width")
+    ]
+    boxes = [(one["box"], row) for row, value in enumerate(rows) for one in objects_of(value, fields)]
+    sizes = [(sides[0][row], sides[1][row]) for _, row in boxes]
+    try:
+        box_format = check_box_format([box for box, _ in boxes], sizes, source.options.box_format, where)
+        objects, classes, skipped = list_objects(
+            rows, listing.keys.to_pylist(), fields, uses.classes, box_format
+        )
+    except SourceError as error:
+        raise SourceError(error.message, path=source.path, hint=error.hint) from error
+    return replace(listing, objects=objects, classes=classes, skipped=tuple(skipped))
 
 
 def _find_tables(source: Source) -> list[str]:
@@ -267,6 +292,7 @@ class _ColumnUses(NamedTuple):
     classes: tuple[str, ...]  # Names of the classes, by label; empty where the table does not name them
     key: str | None  # Column of the names of samples; None where they are numbered
     values: Mapping[str, str]  # Name in the dataset of each column of numbers or text
+    objects: str | None  # Column of the objects
 
 
 def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> _ColumnUses:
@@ -289,18 +315,25 @@ def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> 
     roles = {role: name for name, role in fields.items() if role in ("image", "label", "key")}
     image = roles.get("image") or _image(schema, features, fields)
     label = None if unlabelled else roles.get("label") or _label(schema, features, fields)
+    objects = None if "label" in roles else _objects(schema, fields)
+    if objects is not None and label is not None:
+        raise ConfigError(
+            f"the table has labels and objects, in the columns {label!r} and {objects!r}",
+            path=tables[0].path,
+            hint=f"Choose the objects by label_column='', or the labels by label_column={label!r}.",
+        )
     key = roles.get("key") or ("key" if "key" in schema.names and "key" not in fields else None)
     values = {
         name: fields.get(name) or free_name(name, schema.names)
         for name in schema.names
-        if name not in (image, label, key)
+        if name not in (image, label, key, objects)
         and fields.get(name, "") is not None
         and (
             holds_values(schema.field(name).type)
             or (name in fields and holds_text_lists(schema.field(name).type))
         )
     }
-    chosen = {image, label, key, *values, *fields}
+    chosen = {image, label, key, objects, *values, *fields}
     if left_out := [f"{one.name} ({str(one.type)[:60]})" for one in schema if one.name not in chosen]:
         _LOG.warning(tables[0].path, f"columns of {tables[0].path} are left out: {', '.join(left_out)}")
     for name, role in fields.items():
@@ -311,8 +344,15 @@ def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> 
                 path=tables[0].path,
                 hint="Captions are texts or lists of texts. Name another column.",
             )
-    _check_class_names(tables, [*([label] if label else []), *values])
-    return _ColumnUses(image, label, _class_names(features, label), key, values)
+    labels = label
+    if objects is not None:
+        labels = f"{objects}.{fields_of_type(schema.field(objects).type)['category']}"
+    _check_class_names(tables, [*([labels] if labels else []), *values])
+    return _ColumnUses(image, label, _class_names(features, labels), key, values, objects)
+
+
+def _objects(schema: pa.Schema, fields: Mapping[str, str | None]) -> str | None:
+    return next((one.name for one in schema if one.name not in fields and fields_of_type(one.type)), None)
 
 
 def _check_class_names(tables: list[TableFile], columns: list[str]) -> None:
@@ -335,9 +375,14 @@ def _check_class_names(tables: list[TableFile], columns: list[str]) -> None:
 
 def _class_names(features: dict[str, Any], column: str | None) -> tuple[str, ...]:
     """The names of a ClassLabel, or of a sequence of them; empty for another feature."""
+    outer, _, inner = (column or "").rpartition(".")
     feature = features.get(column or "", {})
-    inner = feature.get("feature")
-    return tuple(map(str, feature.get("names") or (isinstance(inner, dict) and inner.get("names")) or ()))
+    if not feature and outer in features:  # a field of structs, in a list or of lists
+        of_rows = features[outer].get("feature", features[outer])
+        feature = of_rows.get(inner, {}) if isinstance(of_rows, dict) else {}
+    feature = {"feature": feature[0]} if isinstance(feature, list) and feature else feature
+    found = feature.get("feature", feature) if isinstance(feature, dict) else {}
+    return tuple(map(str, (isinstance(found, dict) and found.get("names")) or ()))
 
 
 def _shown(names: tuple[str, ...]) -> str:

@@ -179,11 +179,11 @@ def test_a_missing_value_does_not_change_large_integers(
 def test_a_message_names_columns_of_other_types_that_are_left_out(
     pictures: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    objects = [{"bbox": [[1.0, 2.0, 9.0, 9.0]], "category": [0]}] * 7
-    file = write(tmp_path / "boxes.parquet", {"image": pictures, "objects": objects, "score": [0.5] * 7})
+    details = [{"source": [[1.0, 2.0, 9.0, 9.0]], "lens": [0]}] * 7
+    file = write(tmp_path / "boxes.parquet", {"image": pictures, "details": details, "score": [0.5] * 7})
     assert "score" in converted(file, tmp_path / "shards").columns
     message, unlabelled = caplog.messages
-    assert message.startswith(f"columns of {file} are left out: objects (struct<bbox: list<")
+    assert message.startswith(f"columns of {file} are left out: details (struct<source: list<")
     assert "have no labels; label_column names" in unlabelled
 
 
