@@ -111,7 +111,9 @@ def list_images(
             path=src,
             hint="Convert it with stoker.convert, which reads every image once.",
         )
-    options = SourceOptions(class_depth=class_depth, unlabelled=unlabelled)
+    # No image is copied, so that the paths of a list may lead anywhere.
+    outside = not os.path.isdir(src)  # noqa: PTH112 - a path or a string
+    options = SourceOptions(class_depth=class_depth, unlabelled=unlabelled, outside=outside)
     source_format = find_format(Source(src, options), door=door)
     if source_format.name not in _FORMATS:
         raise SourceError(

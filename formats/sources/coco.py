@@ -65,7 +65,9 @@ def list_coco(source: Source) -> Listing:
         reader = _Reader(file, root, crowds_as_objects=source.options.crowds_as_objects)
         reader.read()
         names = reader.images.names
-        named, skipped = find_files(root, names, follow_links=source.options.follow_links)
+        named, skipped = find_files(
+            root, names, follow_links=source.options.follow_links, outside=source.options.outside
+        )
         if not len(named.files):
             message = f"not one of {len(names):,} images is in {root}"
             raise no_images_error(message, file, skipped, "Name the folder of the images with images.")

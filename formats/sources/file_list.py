@@ -63,7 +63,7 @@ def list_named_images(source: Source) -> Listing:
         columns = _Columns(file, options, needs_label)
         values = EntryColumns(cells=columns.cells, path=file, captions=source.caption_column)
         paths = values.gather(_read_entries(file, columns))
-        named, skipped = find_files(folder, paths, follow_links=options.follow_links)
+        named, skipped = find_files(folder, paths, follow_links=options.follow_links, outside=options.outside)
         if not len(named.files) and not skipped:
             _fail(file, "the list has no entries")
         if not len(named.files):

@@ -201,6 +201,7 @@ IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.s
 """Suffixes of the images that Stoker reads, in lower case."""
 EMPTY = "empty folder"
 LISTED_TWICE = "listed twice"
+OUTSIDE = "absolute path outside the source"
 _OTHER_IMAGES = (
     ".jxl", ".psd", ".tga", ".svg", ".exr", ".hdr", ".dcm", ".ico", ".pcx", ".dng", ".cr2", ".cr3", ".nef",
     ".arw", ".raf", ".orf", ".rw2",
@@ -470,11 +471,11 @@ def resolve(folder: str | os.PathLike[str]) -> str:
 
 
 def find_files(
-    root: str, paths: Iterable[str], *, follow_links: bool = True
+    root: str, paths: Iterable[str], *, follow_links: bool = True, outside: bool = False
 ) -> tuple[NamedFiles, list[Skip]]:
     """The files that a list names, each once; and the others, as skips."""
-    # Relative paths start in ``root``, from :func:`resolve`, and stay there.
-    look: Callable[[str], FoundFile | Skip] = partial(_named_file, root, follow_links)
+    # Paths start in ``root``, from :func:`resolve`, and stay there, but absolute ones with ``outside``.
+    look: Callable[[str], FoundFile | Skip] = partial(_named_file, root, follow_links, outside)
     if is_url(root):
         paths = list(paths)
         store = Store(root)
@@ -504,7 +505,7 @@ def find_files(
     return NamedFiles(files, numbers, repeated), skipped
 
 
-def _named_file(root: str, follow_links: bool, path: str) -> FoundFile | Skip:
+def _named_file(root: str, follow_links: bool, outside: bool, path: str) -> FoundFile | Skip:
     if is_url(path):
         return Skip(without_credentials(printable_name(path)), "URL in a list on a disk")
     key = os.path.normpath(path)
@@ -520,12 +521,16 @@ def _named_file(root: str, follow_links: bool, path: str) -> FoundFile | Skip:
     except (OSError, ValueError) as error:
         reason = unreadable(error, target) if isinstance(error, OSError) else ("unreadable", str(error))
         return Skip(printable_name(key), *reason)
-    # Folders on an absolute path may be links: they are its writer's choice.
-    is_link = not follow_links and (
-        stat.S_ISLNK(status.st_mode) or (is_relative and os.path.realpath(target) != target)
-    )
-    if is_link or not is_regular(status):
-        return Skip(printable_name(key), "link" if is_link else "not a regular file")
+    left_out = "" if is_regular(status) else "not a regular file"
+    if not (is_relative or outside or is_inside(key, root) or is_inside(os.path.realpath(key), root)):
+        left_out = OUTSIDE
+    # With ``outside``, folders on an absolute path may be links: they are its writer's choice.
+    elif not follow_links and (
+        stat.S_ISLNK(status.st_mode) or ((is_relative or not outside) and os.path.realpath(target) != target)
+    ):
+        left_out = "link"
+    if left_out:
+        return Skip(printable_name(key), left_out)
     return FoundFile(key, status.st_size, status.st_mtime_ns)
 
 

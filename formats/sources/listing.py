@@ -236,6 +236,8 @@ def _unsigned(files: tuple[str, ...]) -> tuple[str, ...]:
 _REMEDIES = {
     "link": "Links are not followed, as follow_links=False asks.",
     "path that leaves the source": "Relative paths stay in the folder of the list: write absolute ones.",
+    "absolute path outside the source": "Name a folder that holds the images with images, or allow absolute "
+    "paths anywhere: outside=True.",
     "URL in a list on a disk": "A list of images at URLs must lie at a URL, too: put it there.",
 }
 _LOG = EventLog("dataset")

@@ -71,6 +71,13 @@ class SourceOptions(NamedArguments):
         _READING,
     )
     follow_links: bool = option(True, "Follow links in the source, wherever they lead.", _READING)
+    outside: bool = option(
+        False,
+        "Read images at absolute paths anywhere, not only in the folder of their list or in images; and a "
+        "data.yaml may name folders outside its own.",
+        _READING,
+        sources=("list", "coco", "yolo"),
+    )
     class_depth: int | None = option(
         None,
         "Number of directory levels that name a class; by default all, as in animals/cat.",

@@ -30,7 +30,7 @@ from stoker.log import EventLog
 from stoker.urls import is_url
 
 from ..dataset.annotations import AnnotationInfo
-from ..files import printable_name
+from ..files import is_inside, printable_name
 from .detection import YAML_NAMES, is_data_file, label_files, yolo_folders
 from .image_files import find_files
 from .listing import ListedFiles, Listing, Skip, no_images_error
@@ -90,6 +90,13 @@ def _list_splits(source: Source) -> Listing:
     listed = {path: list(_listed(data, path)) for path in chain(*paths.values()) if path not in folders}
     # The folder that holds the dataset, the folders of images, and the labels beside these.
     common = os.path.commonpath([data.base, *folders, *(image.parent for image in chain(*listed.values()))])
+    home = os.path.realpath(data.path.parent)
+    if not (source.options.outside or common == home or is_inside(common, home)):
+        raise SourceError(
+            f"the file must name images in its own folder, found {common}",
+            path=data.path,
+            hint="Put the file into the folder of the dataset, or allow folders anywhere: outside=True.",
+        )
     parts = split_at_folder(common, _IMAGES)
     follow_links = source.options.follow_links
     root = open_folder(common if parts is None else parts[0], follow_links=follow_links)

@@ -444,3 +444,40 @@ def test_the_errors_about_urls_and_lost_files_count_them(data: Path, tmp_path: P
     assert caught.value.message == (
         "4 x unreadable: No such file or directory, such as images/5.jpg, images/6.jpg, images/7.jpg"
     )
+
+
+@pytest.mark.parametrize("kind", ["csv", "coco", "yolo"])
+def test_absolute_paths_stay_in_the_named_folder_unless_an_option_says_otherwise(
+    tmp_path: Path, make_jpeg: Callable[..., bytes], kind: str
+) -> None:
+    folder, outside = tmp_path / "set", tmp_path / "private"
+    folder.mkdir()
+    for part in ("images", "labels"):
+        (outside / part / "train").mkdir(parents=True)
+    image = outside / "images" / "train" / "a.jpg"
+    image.write_bytes(make_jpeg(0))
+    (outside / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5")
+    (folder / "b.jpg").write_bytes(make_jpeg(1))
+    if kind == "csv":
+        source = folder / "list.csv"
+        source.write_text(f"path,label\n{image},cat\n{folder}/b.jpg,cat\n")
+    elif kind == "coco":
+        source = folder / "list.json"
+        images = [{"id": i, "file_name": name} for i, name in enumerate((str(image), "b.jpg"))]
+        source.write_text(json.dumps({"images": images, "annotations": [], "categories": []}))
+    else:
+        source = folder / "data.yaml"
+        source.write_text(f"path: {outside}\ntrain: images/train\nnames: [cat]\n")
+    target = tmp_path / "out"
+    if kind == "yolo":
+        with pytest.raises(SourceError, match="in its own folder"):
+            stoker.convert(source, target)
+    else:
+        summary = stoker.convert(source, target, selection=stoker.Selection(allow_loss=1))
+        assert (summary.written, summary.skipped) == (1, {"absolute path outside the source": 1})
+        options = convert_options({"images": tmp_path, "allow_loss": 1})
+        assert stoker.convert(source, tmp_path / "named", **options).written == {"csv": 2, "coco": 1}[kind]
+    everywhere = stoker.SourceOptions(outside=True)
+    assert (
+        stoker.convert(source, tmp_path / "all", source_options=everywhere).written == (2, 1)[kind == "yolo"]
+    )
