@@ -56,7 +56,7 @@ from .columns import (
     value_column,
 )
 from .detection import PARQUET, SAVED_SPLITS, SAVED_STATE
-from .listing import ListedBlocks, Listing, Skip
+from .listing import ListedBlocks, Listing, Skip, check_damage
 from .source import Source
 from .table_objects import check_box_format, fields_of_type, list_objects, objects_of
 
@@ -75,10 +75,8 @@ def list_table(source: Source) -> Listing:
     """List the rows of tables, in the order of the files and of their rows."""
     files = _find_tables(source)
     with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-table") as pool:
-        opened = bounded_map(pool, ((file, partial(TableFile.read, file)) for file in files), _CONCURRENT)
-        tables = [table for _, table in opened]
-        if not any(sum(table.rows) for table in tables):
-            raise SourceError("the table has no rows", path=source.path, hint="Name a table with samples.")
+        opened = bounded_map(pool, ((file, partial(_read_or_error, file)) for file in files), _CONCURRENT)
+        tables, damaged = _readable([table for _, table in opened], source)
         uses = _find_columns(tables, source.parts)
         names = list(dict.fromkeys(filter(None, [uses.label, uses.key, uses.objects, *uses.values])))
         values: dict[str, pa.ChunkedArray] = {}
@@ -90,7 +88,7 @@ def list_table(source: Source) -> Listing:
         if role == source.caption_name and name in values and holds_captions(values[name].type):
             texts = pa.array(map(join_captions, each(values[name])), pa.large_string())
             values[name] = pa.chunked_array([texts])
-    listing = _listing(tables, uses, values, _keys(tables, uses, values))
+    listing = replace(_listing(tables, uses, values, _keys(tables, uses, values)), damaged=tuple(damaged))
     if uses.objects is not None:
         return _with_objects(source, listing, uses, values)
     return listing if uses.label is None else _with_labels(source, listing, uses, values[uses.label])
@@ -221,6 +219,26 @@ class TableFile:
             if isinstance(file, pq.ParquetFile):
                 return checked(file.read(list(names)))
             return pa.Table.from_batches([checked(batch.select(list(names))) for batch in file])
+
+
+def _readable(
+    found: list[TableFile | SourceError], source: Source
+) -> tuple[list[TableFile], list[SourceError]]:
+    """The tables among ``found``, some of which have rows, and the errors about others."""
+    tables = [table for table in found if isinstance(table, TableFile)]
+    damaged = [table for table in found if isinstance(table, SourceError)]
+    if not tables:
+        check_damage(damaged, 0, None, "")
+    if not any(sum(table.rows) for table in tables):
+        raise SourceError("the table has no rows", path=source.path, hint="Name a table with samples.")
+    return tables, damaged
+
+
+def _read_or_error(path: str) -> TableFile | SourceError:
+    try:
+        return TableFile.read(path)
+    except SourceError as error:
+        return error
 
 
 def _status(path: str) -> tuple[int, int]:

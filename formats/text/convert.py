@@ -126,7 +126,8 @@ def convert_text(
             sample, with a field for each file.
         strict: Stop at the first line that would be skipped. Blank lines of JSON Lines are still skipped.
         allow_loss: Largest share of the samples that may be left out, such as ``0.1`` or ``10%``. The default
-            is 1%, or ten samples if they are at most half of all. Texts without tokens do not count.
+            is 1%, or ten samples if they are at most half of all. Texts without tokens do not count. If it is
+            given, files that cannot be read may be left out, too, up to this share of the files.
         num_threads: By default the number of cores that this process may use.
         processes: Number of processes that make token ids, each on one core; 0 uses threads alone. None uses
             as many processes as threads for messages of at least 4 MB, as chat templates need the
@@ -169,7 +170,15 @@ def convert_text(
         if files is not None:
             stack.enter_context(os_errors(scratch))
             copies = stack.enter_context(local_copies(files))
-            listing = open_text(copies, fields, scratch, parallel=parallel, shuffled=seed is not None, **form)
+            listing = open_text(
+                copies,
+                fields,
+                scratch,
+                parallel=parallel,
+                shuffled=seed is not None,
+                allow_loss=None if strict else cast("Fraction | None", arguments.allow_loss),
+                **form,
+            )
         else:
             if parallel:
                 raise ConfigError("parallel is for files of text; give dicts with a field for each language")

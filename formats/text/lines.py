@@ -254,9 +254,9 @@ class _Content:
                 start = stream.read(_START)
         self.start = start
         self._is_array = self._compression != "zstd" and _JSON_ARRAY.match(start) is not None
-        # Arrow reads Parquet and its files from a disk alone.
+        # Parquet and Arrow need a file: the lengths in a damaged stream would be allocated.
         self._form = next((form for form in (_PARQUET, _ARROW, _ARROW_STREAM) if start.startswith(form)), b"")
-        if self._form != _ARROW_STREAM and self._compression is not None:
+        if self._compression is not None:
             self._form = b""
         self.has_cells = self._delimiter is not None and not self._form
         self.is_table = bool(self._form) or self.has_cells or self._is_array
@@ -297,7 +297,8 @@ class _Content:
             columns = self._chosen(table.schema_arrow)
             batches = table.iter_batches(_ROWS, columns=columns)
         else:
-            table = pa.ipc.open_file(stream) if self._form == _ARROW else pa.ipc.open_stream(stream)
+            mapped = pa.memory_map(os.fspath(self._path))
+            table = pa.ipc.open_file(mapped) if self._form == _ARROW else pa.ipc.open_stream(mapped)
             columns = self._chosen(table.schema)
             numbers = range(table.num_record_batches) if self._form == _ARROW else ()
             read = map(table.get_batch, numbers) if self._form == _ARROW else table

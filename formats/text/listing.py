@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -27,7 +28,7 @@ from ..files import is_unicode, os_errors
 from ..sources.classes import check_classes, number_classes
 from ..sources.columns import EntryColumns
 from ..sources.image_files import SkippedError
-from ..sources.listing import BLANK, Listing, Skip
+from ..sources.listing import BLANK, Listing, Skip, check_damage
 from .lines import CHAT_VALUES, LONGEST, Copies, LineFile, LineKeys, bare, names_in, open_lines
 
 
@@ -264,6 +265,12 @@ def _check_first(
             )
 
 
+_OF_BATCHES = {
+    *("input_ids", "attention_mask", "completion_mask", "labels", "loss_weights", "position_ids"),
+    *("segment_ids", "cu_seqlens", "max_seqlen"),
+}
+
+
 @dataclass(frozen=True)
 class RowColumns:
     """The values of a sample that become columns of the index."""
@@ -299,9 +306,10 @@ class RowColumns:
                 hint="Write JSON Lines, one object in each line.",
             )
         derived = {f"{field}_{end}" for field in fields for end in ("length", "trained")}
-        if taken := derived & set(self.columns):
+        if taken := (derived | _OF_BATCHES) & set(self.columns):
             raise ConfigError(
-                f"column {min(taken)!r} is a name that the index uses itself", hint="Rename it in the source."
+                f"column {min(taken)!r} is a name that the index and batches use themselves",
+                hint="Rename it in the source.",
             )
 
 
@@ -380,13 +388,20 @@ def open_text(
     columns: RowColumns | None = None,
     messages: bool = False,
     shuffled: bool = False,
+    allow_loss: Fraction | None = None,
 ) -> TextListing:
     """List the samples of text files, which are unpacked on the disk of ``scratch`` when they are read."""
     _check_files(paths, parallel)
     wanted = columns or RowColumns()
     copies = Copies(scratch, shuffled=shuffled)
     read = (*(fields or ("text",)), *wanted.names, *(CHAT_VALUES if messages else ()))
-    files = tuple(open_lines(path, copies, read) for path in paths)
+    found = [_open_or_error(path, copies, read) for path in paths]
+    files = tuple(file for file in found if isinstance(file, LineFile))
+    damaged = [error for error in found if isinstance(error, SourceError)]
+    several = len(paths) if files and not parallel else 0
+    remedy = "Or leave them out, up to this share of the files: allow_loss={share:g}."
+    skipped = check_damage(damaged, several, allow_loss if several else None, remedy)
+    paths = [file.path for file in files]
     json_lines = _hold_json_lines(files, parallel)
     if fields is None:
         fields = _default_fields(paths, json_lines, parallel)
@@ -413,9 +428,17 @@ def open_text(
         classes=(),
         files=files,
         file_names=file_names,
+        skipped=tuple(skipped),
         format=LineFormat(names, json_lines, messages),
         parallel=parallel,
     )
+
+
+def _open_or_error(path: Path, copies: Copies, columns: Sequence[str]) -> LineFile | SourceError:
+    try:
+        return open_lines(path, copies, columns)
+    except SourceError as error:  # one error names all files that cannot be used
+        return error
 
 
 _CHUNK = 4096  # lines that are read at once

@@ -390,6 +390,21 @@ def test_more_lost_samples_than_allowed_are_an_error(tmp_path: Path) -> None:
     assert caught.value.key == "a.jsonl:31"
 
 
+def test_one_error_names_all_files_that_cannot_be_read_and_they_can_be_left_out(tmp_path: Path) -> None:
+    good = b'{"text": "one"}\n'
+    contents = [good, gzip.compress(good)[:-4], b"PK\x03\x04", good, b"\x28\xb5\x2f\xfd" + good]
+    for number, content in enumerate(contents):
+        (tmp_path / f"part-{number}.json").write_bytes(content)
+    source = str(tmp_path / "part-*")
+    for share in (None, 0.5):
+        with pytest.raises(SourceError, match=r"(?s)part-1.*Also: .*part-2.*Also: .*part-4.*allow_loss=0\.6"):
+            convert_text(source, tmp_path / "d", allow_loss=share)
+    summary = convert_text(source, tmp_path / "d", allow_loss=0.6)
+    assert (summary.written, summary.skipped) == (2, {"record or file that cannot be used": 3})
+    (tmp_path / "blank.jsonl").write_text('{"text": "one"}\n\n')
+    convert_text(tmp_path / "blank.jsonl", tmp_path / "strict", strict=True)
+
+
 def test_a_missing_text_of_an_iterable_is_skipped_and_its_errors_are_its_own(tmp_path: Path) -> None:
     for number, items in enumerate(([None, "one", None, "two"], [{"text": "one"}, {"text": None}, {}])):
         summary = convert_text(iter(items), tmp_path / str(number), allow_loss=0.7)

@@ -347,7 +347,8 @@ def test_labels_are_numbered_in_the_order_of_the_classes_option(tmp_path: Path) 
     [
         ({"label": "star"}, SourceError, "no value 'star'"),
         ({"columns": ["record"]}, ConfigError, "index uses"),
-        ({"columns": ["review_length"]}, ConfigError, "index uses"),
+        ({"columns": ["review_length"]}, ConfigError, "index and batches use"),
+        ({"columns": ["input_ids"]}, ConfigError, "index and batches use"),
         ({"classes": ["a", "b"]}, ConfigError, "no label is read"),
         ({"columns": ["score", "score"]}, ConfigError, "different"),
         ({"lines": True, "label": "y"}, ConfigError, "files of lines"),
