@@ -1,7 +1,6 @@
 """Training that continues after any stop: with Slurm, Kubernetes, Ray Train, torchrun or one process.
 
-It saves model, optimizer and loader every few steps, and on SIGTERM, which clusters send before they take a
-machine away. The next start continues with exactly the next batch.
+It saves all states every few steps, and on SIGTERM, when its exit status is 143 and clusters start it again.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from training import Training
 signals: list[int] = []
 
 
-def main(options: argparse.Namespace) -> float:
-    """Train for the rest of the epochs, or until a stop; returns the last loss."""
+def main(options: argparse.Namespace) -> tuple[float, bool]:
+    """Train for the rest of the epochs, or until a stop; returns the last loss, and whether all is done."""
     training = Training(options.data, options.checkpoint, options.size)
-    steps, loss = 0, torch.zeros(())
+    steps, loss = 0, torch.tensor(torch.nan)  # nothing may be left to train
     while training.loader.state_dict()["epoch"] < options.epochs:
         for images, labels in training.loader:
             loss = training.step(images, labels)
@@ -28,9 +27,9 @@ def main(options: argparse.Namespace) -> float:
             if stop or steps % options.save_every == 0:
                 training.save()
             if stop:
-                return loss.item()
+                return loss.item(), False
     training.save()
-    return loss.item()
+    return loss.item(), True
 
 
 def any_rank_stops(stop: bool, device: torch.device) -> bool:
@@ -56,4 +55,6 @@ def arguments() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
-    print(f"loss {main(arguments().parse_args()):.6f}")
+    last_loss, is_done = main(arguments().parse_args())
+    print(f"loss {last_loss:.6f}")
+    raise SystemExit(0 if is_done else 128 + signal.SIGTERM)

@@ -131,7 +131,8 @@ def train(python: WarmPython, called: list[str], trained: Path, killed_at: int) 
     rank, world_size, local_rank, address, port, *arguments = called
     environment = {"RANK": rank, "WORLD_SIZE": world_size, "LOCAL_RANK": local_rank, "MASTER_PORT": port}
     environment |= {"MASTER_ADDR": address, "TRAINED": str(trained), "KILLED_AT": str(killed_at)}
-    python.output(RECORDING_PROGRAM, *arguments, environment=environment)
+    ended = python.run(RECORDING_PROGRAM, *arguments, environment=environment)
+    assert ended.returncode == (143 if killed_at else 0), ended.stderr  # a cluster starts it again
 
 
 def test_the_script_of_slurm_goes_on_after_preemptions(
