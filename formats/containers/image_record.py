@@ -186,6 +186,8 @@ def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
         return _indexes_of_ones(values, label_type, what)
     if label_type == "first":
         values = values[:1]
+    if len(values) > 1:
+        _check_classes(values, what)
     if label_type == "several":
         return tuple(_whole(value, what) for value in values)
     if len(values) != 1:
@@ -194,6 +196,29 @@ def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
             hint="Name the form of the label with label_type: first, several, one-hot or multi-hot.",
         )
     return float(values[0]) if label_type == "float" else _whole(values[0], what)
+
+
+def _check_classes(values: Sequence[float], what: str) -> None:
+    """Raise SourceError for boxes or other numbers that are not classes."""
+    # MXNet's detection records (mx.image.ImageDetIter): the lengths of the header and of an object, the rest
+    # of the header, and of each object its class, and left, top, right, bottom as shares of the image.
+    head, each = (int(value) if float(value).is_integer() else 0 for value in values[:2])
+    is_detection = head > 1 and each > 4 and len(values) > head and (len(values) - head) % each == 0
+    for at in range(head, len(values), each) if is_detection else ():
+        left, top, right, bottom = values[at + 1 : at + 5]
+        is_detection &= -0.1 <= left < right <= 1.1 and -0.1 <= top < bottom <= 1.1
+    if is_detection:
+        raise SourceError(
+            f"{what} has the boxes of MXNet's detection records, which are not read",
+            hint="Convert the annotations that the records were made of, as COCO, VOC or YOLO, or write "
+            "images and boxes with stoker.Writer.",
+        )
+    if broken := [value for value in values if not float(value).is_integer()]:
+        raise SourceError(
+            f"{what} must be numbers of classes, found {len(values)} numbers such as {broken[0]:g}",
+            hint="With label_type first, the label is the first number. Name no label to leave them out; "
+            "stoker.Writer writes vectors as an array column.",
+        )
 
 
 def _whole(value: float, what: str) -> int:

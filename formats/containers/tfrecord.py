@@ -50,6 +50,7 @@ _SEGMENTATION = "image/segmentation"
 _CLASS_MASK = f"{_SEGMENTATION}/class"
 _MOST_SHARE = 1.1
 """The largest coordinate that the API accepts (``maximum_normalized_coordinate`` in core/box_list_ops.py)."""
+_NO_ARRAY = "Leave it out of the columns. stoker.Writer writes arrays of numbers as array columns."
 _NO_OBJECTS = "With objects set to '', the objects are left out."
 
 
@@ -295,10 +296,14 @@ class _Features:
         if (count := len(self.values.get(name, []))) > 1:
             raise SourceError(
                 f"the feature {name!r} holds {count} values, and a column has one for each sample",
-                hint="Leave it out of the columns.",
+                hint=_NO_ARRAY,
             )
-        values = self.texts(name) or self.values.get(name, [])
-        return cast("Value | None", next(iter(values), None))
+        try:
+            texts = [str(file, "utf-8") for file in self.files(name)]
+        except UnicodeDecodeError as error:
+            message = f"the feature {name!r} holds bytes that are not text in UTF-8, such as numbers"
+            raise SourceError(message, hint=_NO_ARRAY) from error
+        return cast("Value | None", next(iter(texts or self.values.get(name, [])), None))
 
     def sides(self, height: str, width: str) -> tuple[int, int]:
         """Return height and width in two features; 0 if one is not an integer."""

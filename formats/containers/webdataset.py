@@ -379,7 +379,10 @@ class _Values:
                 f"the member .{part.name} has {part.span.length} bytes, too many for a value",
                 hint=_NAME_ANOTHER,
             )
-        return self._record.bytes_of(part.span).decode(errors="backslashreplace")
+        data = self._record.bytes_of(part.span)
+        if b"\0" in data:
+            raise SourceError(f"the member .{part.name} holds bytes that are not text", hint=_NAME_ANOTHER)
+        return data.decode(errors="backslashreplace")
 
 
 @lru_cache(maxsize=64)

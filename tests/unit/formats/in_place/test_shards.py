@@ -451,6 +451,24 @@ _WHOLE = [[0.0, 0.0, 1.0, 1.0]]
         (*_label("multi-hot", [2, 0]), "'y' must be multi-hot, with numbers 0 and 1, found 2"),
         (*_label("several", [0.5]), "'y' must be one integer, found 0.5"),
         ({"image/encoded": jpeg(0), "n": [1, 2]}, {"names": {"columns": {"n": "n"}}}, "'n' holds 2 values"),
+        *(
+            ({"image/encoded": jpeg(0), "n": values}, {"names": {"columns": {"n": "n"}}}, message)
+            for values, message in (
+                ([np.float32([0.5, -0.3]).tobytes()], "'n' holds bytes that are not text"),
+                ([0.5, -0.3], "'n' holds 2 values"),
+            )
+        ),
+        *(
+            (
+                *_label(label_type, [2.0, 5.0, 1.0, 0.1, 0.2, 0.5, 0.6, 0.0, 0.3, 0.3, 0.9, 0.8]),
+                "boxes of MXNet's detection",
+            )
+            for label_type in ("int", "float", "several")
+        ),
+        *(
+            (*_label(label_type, [0.25, 1.5]), "'y' must be numbers of classes, found 2 numbers such as 0.25")
+            for label_type in ("int", "float", "several")
+        ),
         (detection(jpeg(0), [[0.0, 0.0, 20.0, 40.0]], [1]), {}, "is not in shares of the image's width"),
         (detection(jpeg(0), _WHOLE, [0]), {}, "label 0, and the object detection API counts classes from 1"),
         (detection(jpeg(0), _WHOLE, [1, 2]), {}, "class/label has 2 numbers where bbox/xmin has 1"),
