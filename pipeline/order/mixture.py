@@ -22,7 +22,7 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.formats.dataset.manifest import Manifest, end_tokens
 from stoker.formats.open import open as open_dataset
-from stoker.formats.token_columns import IDS_COLUMN, trained_column
+from stoker.formats.token_columns import IDS_COLUMN, length_column, trained_column
 from stoker.processes import cached_property
 
 from .moving_weights import MovingWeights, scheduled_parts
@@ -37,6 +37,13 @@ _ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     # One tokenizer can have two names, so the digest of its file identifies it.
     "tokenizer": lambda options: options.get("tokenizer_digest") or options.get("tokenizer"),
 }
+
+
+def _has_one_sequence(options: Mapping[str, Any]) -> bool:
+    """Whether samples are one sequence for a training, such as messages of chats or a text beside them."""
+    return bool(options.get("train_on")) and "," not in str(options.get("fields"))
+
+
 # The task of the annotations that a field of AnnotationInfo explains.
 _TASKS = {
     "keypoints": "keypoints",
@@ -100,8 +107,22 @@ class Mixture:
     @property
     def types(self) -> dict[str, str]:
         """Arrow's type of each index column that all datasets have, and of ``dataset``, by name."""
-        common = set.intersection(*(set(dataset.types.items()) for dataset in self.datasets))
+        types = [
+            {
+                **one.types,
+                **{new: one.types[old] for new, old in self._renamed(d).items() if old in one.types},
+            }
+            for d, one in enumerate(self.datasets)
+        ]
+        common = set.intersection(*(set(each.items()) for each in types))
         return {"dataset": "int64", **dict(sorted(common))}
+
+    def _renamed(self, d: int) -> dict[str, str]:
+        """The columns of the only field of a dataset, by their names in the first dataset."""
+        first, own = (str(self.datasets[n].manifest.options.get("fields", "")) for n in (0, d))
+        if own == first:
+            return {}
+        return {name(first): name(own) for name in (length_column, trained_column)}
 
     @property
     def tasks(self) -> frozenset[str]:
@@ -169,7 +190,10 @@ class Mixture:
         parts, back = self._parts(positions)
         if name == "dataset":
             return np.concatenate([np.full(len(local), d) for d, _, local in parts])[back]
-        values = [self._relabelled(d, name, self.datasets[d].values(name, local)) for d, _, local in parts]
+        values = [
+            self._relabelled(d, name, self.datasets[d].values(self._renamed(d).get(name, name), local))
+            for d, _, local in parts
+        ]
         if name == "shard":
             firsts = self._first_shards
             values = [one + firsts[d].astype(one.dtype) for (d, _, _), one in zip(parts, values, strict=True)]
@@ -178,7 +202,7 @@ class Mixture:
     def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
         """M lists of an index column that holds lists of numbers."""
         parts, back = self._parts(positions)
-        lists = [self.datasets[d].lists(name, local) for d, _, local in parts]
+        lists = [self.datasets[d].lists(self._renamed(d).get(name, name), local) for d, _, local in parts]
         values = [self._relabelled(d, name, one.values) for (d, _, _), one in zip(parts, lists, strict=True)]
         counts = np.concatenate([one.counts for one in lists])
         return ListColumn.of_counts(counts, np.concatenate(values)).take(back)
@@ -419,6 +443,8 @@ def _check_mixable(opened: Sequence[Dataset]) -> None:
                 hint=f"Convert both in the same way; the first is {opened[0].path}.",
             )
         differing = [name for name, of in _ENCODING.items() if of(manifest.options) != of(first.options)]
+        if _has_one_sequence(manifest.options) and _has_one_sequence(first.options):
+            differing = [name for name in differing if name != "list of fields"]
         has_ids = manifest.sample_type == "text"
         has_ids |= IDS_COLUMN in manifest.columns and IDS_COLUMN in first.columns
         if has_ids and differing:

@@ -655,6 +655,25 @@ def test_answers_without_a_common_prompt_are_refused(
         convert_text(tmp_path / "t.jsonl", tmp_path / "d", tokenizer="bytes", **options)
 
 
+@pytest.mark.parametrize("chats_first", [True, False])
+def test_chats_are_mixed_with_plain_text(tmp_path: Path, chats_first: bool) -> None:
+    options: dict[str, Any] = {"messages": "m", "chat_template": "chatml", "tokenizer": "bytes"}
+    convert_text([{"m": talk("a", "b")}], tmp_path / "m", **options)
+    plain: dict[str, Any] = {"fields": ["body"], "tokenizer": "bytes"}
+    convert_text([{"body": "three"}, {"body": "four"}], tmp_path / "t", train_on="all", **plain)
+    folders = [tmp_path / "m", tmp_path / "t"][:: 1 if chats_first else -1]
+    mixture = stoker.mix([(folder, 0.5) for folder in folders], samples=4)
+    for rows in ({"batch_size": 4, "buckets": None}, {"batch_size": 2, "pack": 64}):
+        loader = stoker.TextLoader(mixture, columns=("input_ids", "labels"), **rows)
+        labels = np.concatenate([batch.labels.reshape(-1) for batch in loader])
+        trained = bytes(labels[labels != -100].tolist()).decode()
+        words = trained.replace("b<|im_end|>", " b ").replace("hree", " hree ").split()
+        assert sorted(words) == ["b", "b", "hree", "our"]
+    convert_text([{"body": "three"}], tmp_path / "other", **plain)
+    with pytest.raises(ConfigError, match="differ in list of fields"):
+        stoker.mix([(tmp_path / "m", 0.5), (tmp_path / "other", 0.5)])
+
+
 def test_plain_text_is_mixed_with_trained_answers(tmp_path: Path) -> None:
     pairs, plain = [{"q": "one ", "a": "two"}], [{"text": "three"}]
     convert_text(pairs, tmp_path / "sft", fields=["q", "a"], train_on="a", tokenizer="bytes")
