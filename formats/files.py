@@ -20,8 +20,11 @@ from typing import NamedTuple
 
 from stoker._native import crc32c
 from stoker.errors import ConfigError, LockedError, SourceError, StokerError, StorageError, WriteError
+from stoker.log import EventLog
 
 LOCK_NAME = ".stoker-lock"
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+_LOG = EventLog("storage")
 
 NO_MEMORY = "no memory to decode it"
 """The reason of a sample for which the memory is too small, in Python and in C++."""
@@ -251,7 +254,7 @@ def _acquire(path: Path) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor, path.parent)
             if _is_same_file(descriptor, path):
                 return descriptor
         except BaseException as error:  # after an interrupt, too, this process must not keep the lock
@@ -264,6 +267,19 @@ def _acquire(path: Path) -> int:
                 ) from error
             raise
         os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    """Lock a file; where its file system has no locks, as Lustre without -o flock, say so and go on."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        message = (
+            f"{folder} is on a file system without locks ({error.strerror}): let one process write there"
+        )
+        _LOG.warning(f"lock {folder}", message)
 
 
 def _is_same_file(descriptor: int, path: Path) -> bool:

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url, join_url, split_query, split_url
 
-from ..files import check_named, is_hidden, read_regular
+from ..files import check_named, is_hidden, leaves_folder, read_regular
 from .container import SUFFIXES
 
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
@@ -127,7 +127,7 @@ def _on_disk(name: str) -> list[str]:
         return [str(path)]
     shards = [str(path / name) for name in _shards_among(names)]
     check_complete(shards)
-    return shards or [str(path)]
+    return shards or _merged_shards(str(path), lambda name: (path / name).is_file()) or [str(path)]
 
 
 def _at_url(url: str) -> list[str]:
@@ -147,7 +147,8 @@ def _at_url(url: str) -> list[str]:
     names = [file.name for file in whole.files() if "/" not in file.name]
     shards = [whole.at(name) for name in _shards_among(names)]
     check_complete(shards)
-    return shards or [whole.url]
+    merged = () if shards else _merged_shards(whole.url, lambda name: whole.size(name) is not None)
+    return shards or list(merged) or [whole.url]
 
 
 def check_complete(shards: Collection[str], pattern: str = "*", *, chosen: bool = False) -> None:
@@ -209,6 +210,16 @@ def _missing_by_index(folder: str, names: set[str]) -> Iterator[tuple[str, list[
     """Yield what Mosaic Streaming's ``index.json`` lists, if a shard is one of its, and what is missing."""
     if not any(".mds" in name for name in names):
         return
+    forms = _stated_shards(folder)
+    # A merged index also lists shards in folders of its folder. The reader refuses an index of other shards.
+    missing = [some[0] for some in forms if some and "/" not in some[0] and names.isdisjoint(some)]
+    if len(missing) == len(forms):
+        return
+    yield f"{len(forms):,} shards of {_INDEX_FILE}", missing
+
+
+def _stated_shards(folder: str) -> list[list[str]]:
+    """The names of each shard in Mosaic Streaming's ``index.json`` of a folder: plain, then compressed."""
     document = None
     with suppress(OSError, ValueError, RecursionError):  # the reader of a shard names the damage
         document = json.loads(_read_beside(folder) or "null")
@@ -217,12 +228,22 @@ def _missing_by_index(folder: str, names: set[str]) -> Iterator[tuple[str, list[
     parts = [
         [shard.get(part) for part in ("raw_data", "zip_data")] for shard in shards if isinstance(shard, dict)
     ]
-    forms = [[str(part.get("basename")) for part in both if isinstance(part, dict)] for both in parts]
-    # A merged index also lists shards in folders of its folder. The reader refuses an index of other shards.
-    missing = [some[0] for some in forms if some and "/" not in some[0] and names.isdisjoint(some)]
-    if len(missing) == len(shards):
-        return
-    yield f"{len(shards):,} shards of {_INDEX_FILE}", missing
+    return [[str(part.get("basename")) for part in both if isinstance(part, dict)] for both in parts]
+
+
+def _merged_shards(folder: str, exists: Callable[[str], bool]) -> list[str]:
+    """The shards in inner folders, as an ``index.json`` that Mosaic Streaming has merged lists them."""
+    forms = [names for names in _stated_shards(folder) if any("/" in name for name in names)]
+    forms = [[name for name in names if not leaves_folder(name)] for names in forms]
+    found = [next(filter(exists, names), "") for names in forms]
+    if "" in found:
+        raise SourceError(
+            f"{found.count(''):,} of the {len(found):,} shards of {_INDEX_FILE} are missing, such as "
+            f"{', '.join(forms[found.index('')])}",
+            path=folder,
+            hint="Copy or download all shards.",
+        )
+    return [join_url(folder, name) for name in found]
 
 
 def _read_beside(folder: str) -> bytes | None:

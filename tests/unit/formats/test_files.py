@@ -226,3 +226,17 @@ def test_a_pipe_in_a_dataset_is_never_opened(tmp_path: Path, make_dataset: Calla
     os.mkfifo(tmp_path / "tokenizer.json")
     with pytest.raises(ConfigError, match="not a regular file"):
         stoker.convert_text(iter(["a"]), tmp_path / "out", tokenizer=str(tmp_path / "tokenizer.json"))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_written_to_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with folder_lock(tmp_path):
+        pass
+    assert "without locks" in caplog.text
+    assert not (tmp_path / LOCK_NAME).exists()

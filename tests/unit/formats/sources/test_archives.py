@@ -280,3 +280,21 @@ def test_archives_without_labels_are_named_and_each_may_be_a_class(
     assert not caplog.messages
     dataset = converted(tmp_path / "tars", tmp_path / "classes", label_type="shard")
     assert (dataset.classes, dataset.labels.tolist()) == (("n01", "n02"), [0, 0, 1, 1])
+
+
+def test_a_merged_index_of_mosaic_streaming_names_shards_in_inner_folders(
+    images: list[bytes], tmp_path: Path
+) -> None:
+    merged: list[dict[str, Any]] = []
+    for part in ("00000", "00001"):
+        folder = mosaic(images, tmp_path / "set" / part)
+        stated = json.loads((folder / "index.json").read_text())["shards"]
+        for shard in stated:
+            shard["raw_data"]["basename"] = f"{part}/{shard['raw_data']['basename']}"
+        merged += stated
+    (tmp_path / "set" / "index.json").write_text(json.dumps({"version": 2, "shards": merged}))
+    assert stoker.convert(tmp_path / "set", tmp_path / "out").written == 2 * len(images)
+    assert len(stoker.open(tmp_path / "set")) == 2 * len(images)
+    (tmp_path / "set" / merged[1]["raw_data"]["basename"]).unlink()
+    with pytest.raises(SourceError, match=r"1 of the 4 shards of index\.json are missing, such as 00000"):
+        stoker.convert(tmp_path / "set", tmp_path / "again")
