@@ -299,14 +299,19 @@ def _start_of_scan(data: bytes) -> int:
 
 
 def _png_damage(data: bytes) -> str:
-    """Check that no chunk of a PNG ends early, and that all of them match their checksums."""
-    at, chunk = 8, b""
+    """Check that no chunk of a PNG ends early, and that they match their checksums."""
+    # After the pixels, checksums of optional chunks such as comments do not count, as in libpng and Pillow.
+    at, chunk, has_pixels = 8, b"", False
     while chunk != b"IEND":
         length, chunk = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
         end = at + 8 + length
         if end + 4 > len(data):
             return _CUT_OFF
-        if zlib.crc32(memoryview(data)[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
+        has_pixels = has_pixels or chunk == b"IDAT"
+        counts = not has_pixels or chunk[:1].isupper() or chunk == b"eXIf"
+        if counts and zlib.crc32(memoryview(data)[at + 4 : end]) != int.from_bytes(
+            data[end : end + 4], "big"
+        ):
             return f"the checksum of its chunk {chunk.decode('ascii', 'replace')} does not match"
         at = end + 4
     return ""

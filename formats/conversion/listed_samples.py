@@ -55,8 +55,8 @@ def list_samples(source: Source, source_format: SourceFormat, arguments: Convert
     if listing.labels is None and listing.objects is None and listing.masks is None and not asked:
         warn_unlabelled(
             source.path,
-            "label_column names the part that has them, unlabelled=True says that there are none, and stoker "
-            "index --label-type shard makes a class of each shard",
+            "label_column names the part that has them, label_type='shard' makes a class of each archive, "
+            "and unlabelled=True says that there are none",
         )
     if arguments.strict:
         _check_nothing_lost(source.path, listing)

@@ -207,7 +207,13 @@ class Dataset:
 
     @property
     def labels(self) -> npt.NDArray[np.int64]:
-        """(N,) int64: the class of every sample."""
+        """(N,) int64: the class of every sample; DatasetError where samples have several, or none."""
+        if "label" not in self.types or "labels" in self.tasks:
+            have, hint = "none", "Convert or index the source again with its labels."
+            if "labels" in self.tasks:
+                have, hint = "several", "dataset.lists('label', range(len(dataset))) has them."
+            message = f"labels must be one number a sample, and the samples have {have}"
+            raise DatasetError(message, path=self.path, hint=hint)
         return self.column("label")
 
     @property

@@ -274,7 +274,7 @@ class Manifest:
             raise with_details(error, path=path) from error
         except OSError as error:
             if (missing := missing_path(folder)) and not _is_unfinished(Path(folder)):
-                raise DatasetError(missing[0], path=folder, hint=missing[1]) from error
+                raise DatasetError(missing[0], path=folder, hint=missing[1]) from None
             if isinstance(error, NotADirectoryError):
                 check_unpacked(folder)
                 reason = "a dataset is a folder, and this is a file"

@@ -184,7 +184,9 @@ def check_image(data: bytes, max_pixels: int) -> ImageHeader:
     try:
         header = read_header(data)
     except ImageTooLargeError as error:
-        raise SkippedError("too many pixels", error.message) from error
+        raise SkippedError(
+            "too many pixels", f"{error.message}: cut it into tiles or make it smaller"
+        ) from error
     except DecodeError as error:
         if (package := needed_package(error)) is not None:
             raise SkippedError(package, "") from error

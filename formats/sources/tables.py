@@ -332,6 +332,14 @@ def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> 
     features = _features(schema)
     roles = {role: name for name, role in fields.items() if role in ("image", "label", "key")}
     image = roles.get("image") or _image(schema, features, fields)
+    if not _holds_bytes(schema.field(image).type):
+        raise ConfigError(
+            f"the image column must hold bytes, or structs with bytes, found {image!r} of "
+            f"{shorten(str(schema.field(image).type), _MOST_SHOWN)}",
+            path=tables[0].path,
+            hint="Write a row for each image of a list, and images that are named by their paths as a list "
+            "of path and label.",
+        )
     label = None if unlabelled else roles.get("label") or _label(schema, features, fields)
     objects = None if "label" in roles else _objects(schema, fields)
     if objects is not None and label is not None:

@@ -72,17 +72,19 @@ class BatchTransformPlan:
 
 def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], BatchTransformPlan]:
     """Split a loader's transforms into those of images, and what follows on the batch."""
-    for transform in transforms if isinstance(transforms, Sequence) else (transforms,):
+    is_list = isinstance(transforms, Sequence) and not isinstance(transforms, str)
+    for transform in transforms if is_list else (transforms,):
         if isinstance(transform, Views):
             raise ConfigError(
                 "Views stand in place of transforms",
                 hint='Name them: transforms={"large": Views(2, [...]), "small": Views(8, [...])}.',
             )
         _refuse_torchvision(transform)
-    if not isinstance(transforms, Sequence):
-        raise ConfigError(
-            f"transforms must be a list, found {transforms!r}", hint="Put it into brackets, or leave it out."
-        )
+    if not is_list:
+        hint = "Put it into brackets, or leave it out."
+        if isinstance(transforms, str):
+            hint = f"The transforms of a recipe are stoker.augment.load_recipe({transforms!r})."
+        raise ConfigError(f"transforms must be a list, found {transforms!r}", hint=hint)
     phases = [_phase(transform) for transform in transforms]
     following = zip(phases[1:], phases, transforms[1:], transforms, strict=False)
     for phase, phase_before, transform, before in following:

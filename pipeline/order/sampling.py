@@ -127,7 +127,9 @@ class ClassBalanced:
         _refuse_shuffle(self, shuffled)
         if isinstance(self.column, str) and self.column == _OBJECT_LABELS:
             return self._order_of_objects(dataset, seed)
-        classes = dataset.column(self.column) if isinstance(self.column, str) else np.asarray(self.column)
+        classes = np.asarray(self.column)
+        if isinstance(self.column, str):
+            classes = dataset.labels if self.column == "label" else dataset.column(self.column)
         if classes.shape != (len(dataset),) or not np.issubdtype(classes.dtype, np.number):
             raise ConfigError(
                 f"classes must be one number a sample, {len(dataset)}, found {classes.dtype} {classes.shape}"

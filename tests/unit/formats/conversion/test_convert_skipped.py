@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.datasets import read_files
 from helpers.images import encode
@@ -12,6 +13,7 @@ from helpers.options import convert
 from PIL import Image, UnidentifiedImageError
 
 import stoker
+from stoker.augment import CenterCrop
 
 Encode = Callable[..., bytes]
 
@@ -73,16 +75,21 @@ def test_an_image_cut_short_is_skipped_though_its_pixels_are_not_decoded(
 
 
 def test_a_png_with_a_damaged_chunk_is_skipped(tmp_path: Path, encode_picture: Encode) -> None:
-    """Pillow refuses any damaged chunk, even one without pixels."""
     (tmp_path / "photos" / "a").mkdir(parents=True)
     whole = encode_picture(1, "PNG")
     damaged = bytearray(whole)
     damaged[damaged.index(b"IDAT") + 10] ^= 1
     bad_text = whole[:33] + b"\0\0\0\1tEXtx----" + whole[33:]
-    for name, data in {"whole": whole, "damaged": damaged, "bad_text": bad_text}.items():
+    bad_comment = whole[:-12] + b"\0\0\0\1tEXtx----" + whole[-12:]  # all pixels lie before it
+    images = {"comment": bad_comment, "whole": whole, "damaged": damaged, "bad_text": bad_text}
+    for name, data in images.items():
         (tmp_path / "photos" / "a" / name).write_bytes(data)
     stoker.convert(tmp_path / "photos", tmp_path / "out")
-    assert stoker.open(tmp_path / "out").keys([0]) == ["a/whole"]
+    dataset = stoker.open(tmp_path / "out")
+    assert dataset.keys([0, 1]) == ["a/comment", "a/whole"]
+    for engine in ("native", "reference"):
+        (batch,) = stoker.ImageLoader(dataset, batch_size=2, engine=engine, transforms=[CenterCrop(8)])
+        assert np.array_equal(*batch.image)
     skipped = (tmp_path / "out" / "skipped.jsonl").read_text()
     assert "IDAT does not match" in skipped
     assert "tEXt does not match" in skipped

@@ -428,3 +428,15 @@ def test_a_writer_replaces_the_remains_of_a_killed_one_at_a_url(tmp_path: Path, 
 def test_invalid_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         image_writer(**{"target": tmp_path / "out", **options})
+
+
+def test_labels_of_samples_with_several_or_none_are_no_numbers(tmp_path: Path) -> None:
+    for name, label in (("several", ["a", "b"]), ("none", None)):
+        with stoker.Writer(tmp_path / name) as writer:
+            writer.write(noise(0), **({"label": label} if label else {}))
+        dataset = stoker.open(tmp_path / name)
+        for read in (lambda one: one.labels, lambda one: one.targets):
+            with pytest.raises(DatasetError, match=f"one number a sample, and the samples have {name}"):
+                read(dataset)
+        with pytest.raises(DatasetError, match=f"the samples have {name}"):
+            stoker.ImageLoader(dataset, batch_size=1, transforms=[Resize(8)], sampler=stoker.ClassBalanced())

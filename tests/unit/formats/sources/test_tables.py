@@ -449,3 +449,11 @@ def test_labels_of_tables_are_read_in_their_form_or_refused(
     dataset = converted(file, tmp_path / "out", **options)
     assert [sample.label for sample in dataset] == (expected or [None] * 3)
     assert expected or dataset.column("label_").tolist() == labels
+
+
+def test_an_image_column_of_lists_or_paths_is_refused(pictures: list[bytes], tmp_path: Path) -> None:
+    columns = {"images": [pictures[:2], pictures[2:]], "file": ["a.jpg", "b.jpg"]}
+    file = write(tmp_path / "a.parquet", columns)
+    for name in columns:
+        with pytest.raises(ConfigError, match=f"must hold bytes, or structs with bytes, found '{name}'"):
+            converted(file, tmp_path / "out", image_column=name)

@@ -72,6 +72,11 @@ OBJECTS: dict[str, Any] = {"dataset": "annotated", "transforms": [Resize((30, 40
         (LOADER, {"dtype": "float64"}, "dtype"),
         (LOADER, {"columns": "image"}, "columns must be a list of names, found 'image'"),
         (LOADER, {"transforms": CenterCrop(8)}, "transforms must be a list, found CenterCrop"),
+        (
+            LOADER,
+            {"transforms": "imagenet-train"},
+            r"found 'imagenet-train'(?s:.)*load_recipe\('imagenet-train'\)",
+        ),
         (LOADER, {"transforms": [CenterCrop]}, r"the class CenterCrop\nGive an instance, CenterCrop\("),
         (LOADER, {"transforms": []}, "different sizes"),
         (LOADER, {"transforms": [Resize(8)]}, "different sizes"),
