@@ -17,6 +17,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from stoker.arguments import some_of
 from stoker.errors import ConfigError
 
 from .batch import BatchTransform
@@ -237,4 +238,4 @@ def _transform_class(name: str) -> type[AnyTransform] | None:
 def _suggest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {some_of(names)}."

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import some_of
 from stoker.errors import SourceError
 
 from ..codecs.codec import ImageHeader, raw_header
@@ -225,7 +226,7 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     if image is None:
         raise SourceError(
             f"the sample has no column {names.encoded!r}",
-            hint=f"Name the column of the image (encoded), one of: {', '.join(parts)}.",
+            hint=f"Name the column of the image (encoded), one of: {some_of(parts)}.",
         )
     sides = [parts[side] for side in (names.height, names.width) if side in parts]
     size = tuple(value for side in sides if isinstance(value := _decode(side, record.view), int))
@@ -267,7 +268,7 @@ def _only_image(parts: Sequence[RecordPart]) -> RecordPart:
         return candidates[0]
     raise SourceError(
         f"the sample has {len(candidates)} columns that may be its image",
-        hint=f"Name the column of the image (encoded), one of: {', '.join(part.name for part in parts)}.",
+        hint=f"Name the column of the image (encoded), one of: {some_of(part.name for part in parts)}.",
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any, cast
 import numpy as np
 
 from stoker._native import crc32c
+from stoker.arguments import some_of
 from stoker.errors import SourceError
 
 from ..codecs.codec import raw_header
@@ -211,7 +212,7 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
         raise SourceError(
             f"the record has no bytes in the feature {names.encoded!r}",
             hint="Name the feature that holds the encoded image (encoded), one of: "
-            f"{', '.join(sorted(features.values)) or 'none, the record is empty'}.",
+            f"{some_of(sorted(features.values)) or 'none, the record is empty'}.",
         )
     if (images := len(features.values[names.encoded])) > 1:
         raise SourceError(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stoker.arguments import some_of
 from stoker.errors import ConfigError, SourceError
 
 from ..dataset.columns import ListColumn
@@ -160,7 +161,7 @@ def _texts(listing: Listing, column: str, name: str) -> pa.Array:
     """(N,) large_string, the captions of each sample, as :func:`split_captions` takes them."""
     texts = listing.columns.get(name)
     if texts is None:
-        names = ", ".join(sorted(listing.columns)) or "no column but the label"
+        names = some_of(sorted(listing.columns)) or "no column but the label"
         raise ConfigError(f"the source has no captions in {column!r}", hint=f"It has {names}.")
     if not pa.types.is_large_string(texts.type):
         raise ConfigError(

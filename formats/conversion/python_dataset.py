@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from stoker.arguments import some_of
 from stoker.errors import ConfigError, EngineError, SourceError, StokerError
 from stoker.log import EventLog
 
@@ -133,7 +134,7 @@ class Items:
         sample = {name: self._value(item, key) for key, name in names.items() if name is not None}
         if "image" not in sample:
             raise ConfigError(
-                f"no field of an item is its image: {', '.join(map(repr, item))}",
+                f"no field of an item is its image: {some_of(map(repr, item))}",
                 hint="Name the field: fields={'picture': 'image'}; a field with None is left out.",
             )
         if len(sample) < len([name for name in names.values() if name is not None]):
@@ -283,7 +284,7 @@ def _of_hugging_face(
     if chosen is None and (free := [name for name in of_classes if name not in fields]):
         if len(free) > 1:
             raise ConfigError(
-                f"the dataset has several labels: {', '.join(free)}",
+                f"the dataset has several labels: {some_of(free)}",
                 hint=f"Choose one: fields={{{free[0]!r}: 'label'}}; others are columns of numbers.",
             )
         chosen = free[0]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from PIL import Image
 
+from stoker.arguments import some_of
 from stoker.errors import ConfigError
 
 from ..codecs.decode import sixteen_bits
@@ -223,7 +224,7 @@ def check_samples(source: Any) -> None:
     by_index = hasattr(source, "__getitem__") and hasattr(source, "__len__")
     if isinstance(source, Mapping):
         raise ConfigError(
-            f"the source is a {kind} of {', '.join(map(repr, source))}, no dataset",
+            f"the source is a {kind} of {some_of(map(repr, source))}, no dataset",
             hint="Give one of them, such as source['train'], and give each a folder of its own.",
         )
     if hasattr(source, "columns"):
@@ -544,11 +545,10 @@ class SampleChecker:
         if name in self._label_of:
             return self._label_of[name]
         if self.fixed_classes:
-            more = ", ..." if len(self.classes) > 5 else ""
             raise ConfigError(
                 f"{column} is {name!r}, which is not among the classes",
                 key=key,
-                hint=f"The classes are {', '.join(self.classes[:5])}{more}.",
+                hint=f"The classes are {some_of(self.classes)}.",
             )
         if self._numbered or not name:
             raise ConfigError(

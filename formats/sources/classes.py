@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stoker.arguments import some_of
 from stoker.errors import ConfigError, SourceError
 from stoker.log import EventLog
 
@@ -164,8 +165,8 @@ def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
     """A listing with new names of some classes, by old ones; classes that get one name become one class."""
     if missing := [old for old in names if old not in listing.classes]:
         raise ConfigError(
-            f"class_map renames classes that the source does not have: {', '.join(missing[:_NAMED])}",
-            hint=f"It has {', '.join(listing.classes[:_NAMED]) or 'no names of classes'}.",
+            f"class_map renames classes that the source does not have: {some_of(missing, _NAMED)}",
+            hint=f"It has {some_of(listing.classes, _NAMED) or 'no names of classes'}.",
         )
     new = [names.get(name, name) for name in listing.classes]
     # Sorted names stay sorted, so that folders with the same classes agree. Others, and categories with ids,
@@ -221,8 +222,7 @@ def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: A
                 hint="Rename it with class_map, or rename the folder or the label.",
             )
         raise SourceError(
-            f"the source has classes that are not among the {len(want)} given: "
-            f"{', '.join(missing[:_NAMED])}{more}",
+            f"the source has classes that are not among the {len(want)} given: {some_of(missing, _NAMED)}",
             path=src,
             hint="Add their names to classes, at the end so that other labels stay, or leave them out with "
             "skip_other_classes.",
@@ -268,9 +268,9 @@ def select_objects(listing: Listing, classes: tuple[str, ...]) -> Listing:
     chosen = np.isin(objects.labels, _wanted(listing, classes))
     if len(objects) and not chosen.any():
         raise SourceError(
-            f"no object is of the classes {', '.join(classes[:10])}",
+            f"no object is of the classes {some_of(classes)}",
             path=listing.root,
-            hint=f"The source has {', '.join(listing.classes[:10]) or 'labels without names'}.",
+            hint=f"The source has {some_of(listing.classes) or 'labels without names'}.",
         )
     if chosen.all():
         return listing

@@ -32,7 +32,7 @@ from .columns import PREDICT, EntryColumns, check_joined
 from .image_files import IMAGE_SUFFIXES, LISTED_TWICE, NamedFiles, find_files, has_image_suffix, resolve
 from .json_stream import stream_array
 from .listing import Listing, Skip, no_images_error
-from .options import SOURCE_DESCRIPTIONS, SourceOptions
+from .options import SourceOptions
 from .source import Source
 
 _INTEGER = re.compile(r"-?\d{1,18}")
@@ -48,6 +48,13 @@ _FORM = (
     "a .txt with a path and a number in each line."
 )
 _ALL_FORMATS = f"Give {'; '.join(SOURCE_DESCRIPTIONS.values())}."
+_NAMES = "path and label (or labels, several); path_column and label_column name others"
+_FORMS = {
+    ".csv": f"Give CSV with a header line that has {_NAMES}.",
+    ".json": f"Give an array of objects with {_NAMES}.",
+    ".jsonl": f"Give an object in each line, with {_NAMES}.",
+    ".txt": "Give a path and a number in each line.",
+}
 _TRIED = 20  # paths that are not there; a mistake in a prefix is in all of them
 _FOLDERS = 100  # subfolders that may be the missing prefix
 
@@ -123,6 +130,12 @@ def _check_repeated(
 
 def _fail(file: Path, message: str, hint: str = _FORM) -> NoReturn:
     raise SourceError(message, path=file, hint=hint)
+def _fail(file: Path, message: str) -> NoReturn:
+    raise SourceError(
+        message,
+        path=file,
+        hint=_FORMS.get(file.suffix.lower(), "Give a list as .csv, .json, .jsonl or .txt."),
+    )
 
 
 def _read_entries(file: Path, columns: _Columns) -> Iterator[Entry]:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stoker.arguments import some_of
 from stoker.errors import SourceError, StokerError, with_details
 from stoker.log import EventLog
 from stoker.urls import without_credentials
@@ -299,9 +300,8 @@ def missing_classes_error(
     missing: Sequence[Skip], path: str | os.PathLike[str], hint: str = _CONVERT_OTHERS
 ) -> SourceError:
     """The error about classes of a source that have no image, each with the reason."""
-    named = ", ".join(f"{skip.key} ({skip.message})" for skip in missing[:_NAMED_CLASSES])
-    more = f" and {len(missing) - _NAMED_CLASSES:,} more" if len(missing) > _NAMED_CLASSES else ""
-    return SourceError(f"classes without an image: {named}{more}", path=path, hint=hint)
+    named = some_of((f"{skip.key} ({skip.message})" for skip in missing), _NAMED_CLASSES)
+    return SourceError(f"classes without an image: {named}", path=path, hint=hint)
 
 
 def lost_classes(listing: Listing, rows: npt.NDArray[np.int64], skipped: Iterable[Skip]) -> tuple[Skip, ...]:

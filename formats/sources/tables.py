@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from stoker.arguments import some_of
 from stoker.errors import ConfigError, SourceError, StokerError, with_details
 from stoker.log import EventLog
 from stoker.urls import is_url, join_url, split_query, split_url
@@ -328,7 +329,7 @@ def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> 
     fields = {name: role for name, role in fields.items() if name}
     if missing := [name for name in fields if name not in schema.names]:
         message = f"the table has no column {missing[0]!r}"
-        raise ConfigError(message, hint=f"It has {', '.join(schema.names)}.")
+        raise ConfigError(message, hint=f"It has {some_of(schema.names)}.")
     features = _features(schema)
     roles = {role: name for name, role in fields.items() if role in ("image", "label", "key")}
     image = roles.get("image") or _image(schema, features, fields)
@@ -434,9 +435,9 @@ def _image(schema: pa.Schema, features: dict[str, Any], fields: Mapping[str, str
     candidates = stated or [name for name in held if name in _IMAGE_NAMES] or held
     if len(candidates) == 1:
         return candidates[0]
-    several = f"several columns may be the image: {', '.join(candidates)}"
+    several = f"several columns may be the image: {some_of(candidates)}"
     raise ConfigError(
-        f"{several if candidates else 'no column holds images'}; the table has {', '.join(schema.names)}",
+        f"{several if candidates else 'no column holds images'}; the table has {some_of(schema.names)}",
         hint="Name it with image_column.",
     )
 
@@ -448,7 +449,7 @@ def _label(schema: pa.Schema, features: dict[str, Any], fields: Mapping[str, str
         return "label" if "label" in free else None
     if len(of_classes) > 1:
         raise ConfigError(
-            f"the table has several labels: {', '.join(of_classes)}",
+            f"the table has several labels: {some_of(of_classes)}",
             hint="Choose one with label_column; others are columns of numbers.",
         )
     return of_classes[0]

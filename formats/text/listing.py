@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stoker.arguments import list_of_names
+from stoker.arguments import list_of_names, some_of
 from stoker.errors import ConfigError, SourceError
 
 from ..containers.webdataset import field_of
@@ -261,7 +261,7 @@ def _check_first(
             raise SourceError(
                 f"the {where} has no {kind} {missing[0]!r}{' of texts' if missing[0] in names else ''}",
                 path=file.path,
-                hint=f"Choose {option} from: {', '.join(choice) or none}.",
+                hint=f"Choose {option} from: {some_of(choice) or none}.",
             )
 
 
@@ -560,7 +560,7 @@ class TextSpool:
                 raise ConfigError(
                     f"the sample has no text in the field {name!r}",
                     key=key,
-                    hint=f"Every sample has the fields {', '.join(self.fields)}: name them with fields.",
+                    hint=f"Every sample has the fields {some_of(self.fields)}: name them with fields.",
                 )
 
     def listing(self) -> TextListing:
@@ -652,5 +652,5 @@ def _check_item(item: Any, key: str, fields: tuple[str, ...], columns: RowColumn
         raise ConfigError(
             f"the first item has no value {missing[0]!r}",
             key=key,
-            hint=f"Choose label and columns from: {', '.join(found)}.",
+            hint=f"Choose label and columns from: {some_of(found)}.",
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import some_of
 from stoker.augment.batch import MixParams
 from stoker.augment.geometry.annotations import displace_masks, transform_mask
 from stoker.augment.geometry.masks import decode_runs, fill_polygons
@@ -199,7 +200,7 @@ def _check_mixing(columns: frozenset[str], transforms: Sequence[object], mixed: 
             names = ", ".join(type(transform).__name__ for transform in transforms)
             raise ConfigError(
                 f"{names} cannot mix the column {name!r}",
-                hint=f"Leave the column out of columns: what can be mixed is {', '.join(sorted(mixed))}.",
+                hint=f"Leave the column out of columns: what can be mixed is {some_of(sorted(mixed))}.",
             )
 
 

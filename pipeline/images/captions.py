@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import one_of, optional_number, whole_number
+from stoker.arguments import one_of, optional_number, some_of, whole_number
 from stoker.bucketing import Pack, Packed, Pad, Ragged
 from stoker.bucketing.batchify import Output
 from stoker.errors import ConfigError, StaleIndexError
@@ -296,7 +296,7 @@ def find_captions(dataset: SampleSource, tokens: Tokens, *, mixes: bool) -> Capt
         raise ConfigError(
             f"Tokens: the dataset has no column of texts {tokens.column!r}",
             path=dataset.path,
-            hint=f"Its columns of texts are {', '.join(texts)}: Tokens(column=...)."
+            hint=f"Its columns of texts are {some_of(texts)}: Tokens(column=...)."
             if texts
             else "Leave tokenizer out where captions are token ids; otherwise convert captions as a column.",
         )

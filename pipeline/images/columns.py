@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import some_of
 from stoker.augment.params import ImageParams
 from stoker.augment.plan import ImagePlan, resized
 from stoker.augment.views import PatchMask, Views, view_keys
@@ -309,7 +310,7 @@ def _check_known(
             raise ConfigError(
                 f"columns: {found}{_only_in_some(name, dataset)}",
                 path=dataset.path,
-                hint=f"There are {', '.join(sorted(known))}{more}.",
+                hint=f"There are {some_of(sorted(known), 20)}{more}.",
             )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import some_of
 from stoker.bucketing import (
     BatchContext,
     Batchify,
@@ -278,6 +279,6 @@ def column_names(
             raise ConfigError(
                 f"columns: there is no {name!r} of the fields {', '.join(fields)}",
                 path=dataset.path,
-                hint=f"There are {', '.join(sorted(known | possible))}; fields= says which fields are read.",
+                hint=f"There are {some_of(sorted(known | possible))}; fields= says which fields are read.",
             )
     return names

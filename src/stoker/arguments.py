@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import wraps
 from operator import index
 from typing import Any, ClassVar, ParamSpec, SupportsIndex, TypeVar
@@ -23,6 +23,12 @@ def list_of_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
             f"{argument} must be a list of names, found {names!r}", hint=f"Write {argument}=({names!r},)."
         )
     return tuple(names)
+
+
+def some_of(names: Iterable[object], most: int = 10) -> str:
+    """Return the first of several names for a message, and how many more there are."""
+    shown = list(map(str, names))
+    return ", ".join(shown[:most]) + f" and {len(shown) - most:,} more" * (len(shown) > most)
 
 
 def one_of(argument: str, value: T, allowed: Collection[object]) -> T:

@@ -159,6 +159,21 @@ def test_an_argument_that_a_message_names_exists_in_the_call_that_shows_it() -> 
     assert found == []
 
 
+def test_no_hint_lists_everything() -> None:
+    """Names of a user's data are some of them; formats and commands are few."""
+    few = {"calls", "commands", "(*_IMAGES, 'bytes')", "sorted(BOX_COLUMNS)"}
+    found = [
+        (path, ast.unparse(call))
+        for path in FILES
+        for hint in ast.walk(ast.parse(path.read_text()))
+        if isinstance(hint, ast.keyword) and hint.arg == "hint"
+        for call in ast.walk(hint.value)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("', '.join", "'; '.join")
+        if not isinstance(call.args[0], ast.Subscript) and ast.unparse(call.args[0]) not in few
+    ]
+    assert found == []
+
+
 def test_a_command_says_how_its_options_are_written(tmp_path: Path) -> None:
     (shard := tmp_path / "x.tfrecord").write_bytes(bytes(16))
     with pytest.raises(ConfigError, match=r"Set raw=True as well\. On the command line: --raw\."):
