@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import shorten
 
-from stoker.arguments import named_arguments
+from stoker.arguments import named_arguments, some_of
 from stoker.errors import ConfigError
 from stoker.urls import is_url, without_credentials
 
@@ -18,8 +17,6 @@ from .dataset.manifest import is_dataset
 from .dataset.versions import load_version, local_folder, split_version
 from .files import check_named
 from .sources.classes import check_classes
-
-_MOST_SHOWN = 200  # characters of names in a message
 
 
 @named_arguments
@@ -95,9 +92,9 @@ def _with_classes(dataset: Dataset, classes: tuple[str, ...] | None) -> Dataset:
     if classes is not None and dataset.classes != classes:
         raise ConfigError(
             "classes must be the classes of the dataset, which has numbered its labels already, found "
-            f"{shorten(', '.join(classes), _MOST_SHOWN)}",
+            f"{some_of(classes)}",
             path=dataset.path,
-            hint=f"It has {shorten(', '.join(dataset.classes), _MOST_SHOWN) or 'none'}. Convert or index the "
+            hint=f"It has {some_of(dataset.classes) or 'none'}. Convert or index the "
             "source again with these classes.",
         )
     return dataset

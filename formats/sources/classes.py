@@ -212,7 +212,6 @@ def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: A
         return np.arange(len(want))
     number = {name: label for label, name in enumerate(want)}
     if missing := [have[label] for label in used if have[label] not in number]:
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         given = {_plain(name): name for name in want}
         if near := given.get(_plain(missing[0])):
             raise SourceError(

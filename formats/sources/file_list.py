@@ -47,14 +47,6 @@ _FORM = (
     "A list is CSV with a header line, a JSON array of objects, or JSON Lines, each with path and label, or "
     "a .txt with a path and a number in each line."
 )
-_ALL_FORMATS = f"Give {'; '.join(SOURCE_DESCRIPTIONS.values())}."
-_NAMES = "path and label (or labels, several); path_column and label_column name others"
-_FORMS = {
-    ".csv": f"Give CSV with a header line that has {_NAMES}.",
-    ".json": f"Give an array of objects with {_NAMES}.",
-    ".jsonl": f"Give an object in each line, with {_NAMES}.",
-    ".txt": "Give a path and a number in each line.",
-}
 _TRIED = 20  # paths that are not there; a mistake in a prefix is in all of them
 _FOLDERS = 100  # subfolders that may be the missing prefix
 
@@ -130,12 +122,6 @@ def _check_repeated(
 
 def _fail(file: Path, message: str, hint: str = _FORM) -> NoReturn:
     raise SourceError(message, path=file, hint=hint)
-def _fail(file: Path, message: str) -> NoReturn:
-    raise SourceError(
-        message,
-        path=file,
-        hint=_FORMS.get(file.suffix.lower(), "Give a list as .csv, .json, .jsonl or .txt."),
-    )
 
 
 def _read_entries(file: Path, columns: _Columns) -> Iterator[Entry]:
@@ -144,7 +130,9 @@ def _read_entries(file: Path, columns: _Columns) -> Iterator[Entry]:
     if suffix not in _READERS:
         check_unpacked(file)
         _fail(
-            file, "the source is neither a folder nor a .csv, .tsv, .json, .jsonl or .txt file", _ALL_FORMATS
+            file,
+            "the source is neither a folder nor a .csv, .tsv, .json, .jsonl or .txt file",
+            "Give the folder of the images, or a list in one of these formats.",
         )
     try:
         for number, entry in enumerate(_READERS[suffix](file, columns)):

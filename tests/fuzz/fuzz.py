@@ -114,6 +114,9 @@ def main() -> None:
             (scratch := Path(folder) / name).mkdir()
             attack = importlib.import_module(TARGETS[name]).make(scratch)
             targets.append(Target(name, attack, inputs=options.first))
+        for target in targets:  # pools of memory and threads, which are made once, count for no input
+            with contextlib.suppress(StokerError):
+                target.attack(np.random.default_rng(0))
         if options.memory:
             limit_memory(options.memory)
         run(targets, options)

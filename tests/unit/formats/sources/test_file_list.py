@@ -356,7 +356,6 @@ def test_columns_of_classes_that_hold_other_numbers_are_refused(folder: Path, ce
     options = SourceOptions(label_column="sea,cat", label_type="one-hot" if says.startswith("one") else None)
     with pytest.raises(SourceError, match=says):
         listed(folder, f"path,sea,cat\nimages/0.jpg,{cells}\n", options=options)
-    assert str(caught.value).count("Give ") == 1
 
 
 def test_a_fifo_as_a_list_does_not_block(folder: Path) -> None:
