@@ -32,6 +32,7 @@ class _Masks:
 
     def __init__(self) -> None:
         self.files: list[bytes] = []
+        self.types: dict[str, str] = {}
 
     def mask(self, position: int) -> bytes:
         return self.files[position]
