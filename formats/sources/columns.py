@@ -262,6 +262,18 @@ def holds_captions(kind: pa.DataType) -> bool:
     return holds_text_lists(kind) or holds_text(kind)
 
 
+def names_in_types(types: Iterable[pa.Field], before: str = "") -> dict[str, bool]:
+    """Names of the columns of a table, and of the values in their structs, and whether they are texts."""
+    names = {}
+    for one in types:
+        names[f"{before}{one.name}"] = holds_text(one.type)
+        inner = one.type.value_type if _is_list(one.type) else one.type
+        # The names in lists are read, too: UnicodeDecodeError in a damaged table.
+        found = names_in_types(inner, f"{before}{one.name}.") if pa.types.is_struct(inner) else {}
+        names |= {} if _is_list(one.type) else found
+    return names
+
+
 def holds_text(kind: pa.DataType) -> bool:
     """Whether a column of a table holds texts, also where each is stored once."""
     return _is_text(kind.value_type if _is_encoded(kind) else kind)

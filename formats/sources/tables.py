@@ -53,6 +53,7 @@ from .columns import (
     holds_text_lists,
     holds_values,
     label_column,
+    names_in_types,
     split_labels,
     value_column,
 )
@@ -201,6 +202,7 @@ class TableFile:
         with reading_table(path):
             size, modified = _status(path)
         with reading_table(path), opened_table(path, size) as file:
+            names_in_types(file.schema_arrow if isinstance(file, pq.ParquetFile) else file.schema)
             if isinstance(file, pq.ParquetFile):
                 groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
                 stated = tuple(
@@ -459,7 +461,7 @@ def _holds_bytes(kind: pa.DataType) -> bool:
     if pa.types.is_struct(kind):
         at = kind.get_field_index("bytes")
         return at >= 0 and _holds_bytes(kind.field(at).type)
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    return str(kind) in ("binary", "large_binary", "binary_view")
 
 
 def _keys(tables: list[TableFile], uses: _ColumnUses, values: dict[str, pa.ChunkedArray]) -> pa.Array:
@@ -606,7 +608,8 @@ class BlockImages:
 
 
 def _images(column: pa.Array) -> pa.Array:
-    return pc.struct_field(column, "bytes") if pa.types.is_struct(column.type) else column
+    images = pc.struct_field(column, "bytes") if pa.types.is_struct(column.type) else column
+    return images.cast(pa.large_binary()) if str(images.type) == "binary_view" else images
 
 
 def _piece_rows(group: Any, column: str) -> int:

@@ -38,7 +38,7 @@ from stoker.errors import SourceError, StokerError
 from stoker.processes import cached_property
 
 from ..files import open_regular, read_at
-from ..sources.columns import holds_text
+from ..sources.columns import names_in_types
 from ..sources.image_files import unreadable
 from ..sources.json_stream import stream_array
 from ..sources.tables import checked
@@ -313,7 +313,7 @@ class _Content:
         """The columns that are read: those that are named, or that hold named values."""
         if len(set(schema.names)) < len(schema.names):
             raise SourceError("two columns have the same name", path=self._path, hint="Rename one of them.")
-        self.values = _names_in_types(schema)
+        self.values = names_in_types(schema)
         roots = {name.partition(".")[0] for name in self._columns}
         return [name for name in schema.names if name in self._columns or name in roots]
 
@@ -337,16 +337,6 @@ class _Content:
             if row:
                 yield {name: cell for name, cell in zip(header, row, strict=True) if name in columns}
         text.detach()
-
-
-def _names_in_types(types: Iterable[pa.Field], before: str = "") -> dict[str, bool]:
-    """Names of the columns, and of the values in their structs, and whether they are texts."""
-    names = {}
-    for one in types:
-        names[f"{before}{one.name}"] = holds_text(one.type)
-        if pa.types.is_struct(one.type):
-            names |= _names_in_types(one.type, f"{before}{one.name}.")
-    return names
 
 
 def names_in(document: Mapping[str, Any], before: str = "") -> dict[str, bool]:

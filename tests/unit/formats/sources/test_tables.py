@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from helpers.datasets import converted, read_all
@@ -283,6 +284,41 @@ def test_tables_that_lack_a_file_of_their_count_are_refused(
     with pytest.raises(SourceError, match=r"missing: train-00001-of-00003\.parquet"):
         stoker.convert(name.format(tmp_path), tmp_path / "shards")
     assert stoker.convert("hub/data/train-{00000,00002}-of-00003.parquet", tmp_path / "shards").written == 14
+
+
+@pytest.mark.parametrize("form", ["dictionary", "views", "runs", "categories"])
+def test_encoded_columns_are_read_as_plain_ones(pictures: list[bytes], tmp_path: Path, form: str) -> None:
+    texts = pa.array(["b", "a", "b"])
+    encoded = {
+        "dictionary": texts.dictionary_encode(),
+        "views": texts.cast(pa.string_view()),
+        "runs": pc.run_end_encode(texts),
+        "categories": pa.DictionaryArray.from_arrays([0, 1, 0], pa.array(["b", "a"], pa.string_view())),
+    }[form]
+    images = pa.array(pictures[:3], pa.binary_view() if form == "views" else pa.binary())
+    table = pa.table({"image": images, "label": encoded, "name": encoded})
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as out, pa.ipc.new_stream(out, table.schema) as stream:
+        stream.write_table(table)
+    (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "a.arrow"}]}')
+    dataset = converted(tmp_path, tmp_path.with_name(f"{tmp_path.name}-out"))
+    assert (dataset.classes, dataset.labels.tolist()) == (("a", "b"), [1, 0, 1])
+    assert [dataset[i].columns["name"] for i in range(3)] == ["b", "a", "b"]
+    assert [dataset.read(i) for i in range(3)] == pictures[:3]
+
+
+def test_one_error_names_all_damaged_tables_and_they_can_be_left_out(
+    pictures: list[bytes], tmp_path: Path
+) -> None:
+    (source := tmp_path / "source").mkdir()
+    for i in range(4):
+        write(source / f"part-{i}.parquet", {"image": pictures[:2], "label": [0, 1]})
+    for i in (0, 2):
+        file = source / f"part-{i}.parquet"
+        file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(SourceError, match=r"(?s)part-0.*Also: .*part-2.*allow_loss=0\.34"):
+        converted(source, tmp_path / "out")
+    dataset = converted(source, tmp_path / "out", allow_loss=0.5)
+    assert (len(dataset), dict(dataset.manifest.skipped)) == (4, {"record or file that cannot be used": 2})
 
 
 @pytest.mark.parametrize("source", ["photos.parquet", "*.parquet"])
