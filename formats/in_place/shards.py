@@ -526,11 +526,14 @@ def _mask(data: memoryview, height: int, width: int) -> npt.NDArray[Any]:
 
     try:
         with open_mask(data) as image:
-            size, values = (image.height, image.width), np.asarray(image)
+            has_size = (image.height, image.width) == (height, width)
+            values = np.asarray(image) if has_size else np.zeros((0, 0))
+    except MemoryError:
+        raise
     # Pillow's decoders raise nearly anything on a damaged image.
     except Exception as error:
         raise BadObjectError("broken mask") from error
-    if size != (height, width):
+    if not has_size:
         raise BadObjectError("mask of another size than the image")
     if values.ndim != 2:
         raise BadObjectError("mask of more than one channel")

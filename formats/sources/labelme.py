@@ -65,7 +65,9 @@ def _object(shapes: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
     if any(shape.get("shape_type") == "rectangle" for shape in shapes):
         return label.strip(), {"box": box}
     area = sum(area_of(one[0::2], one[1::2]) for one in outlines)
-    return label.strip(), {"box": box, "area": area, "polygons": outlines}
+    is_turned = len(outlines) == 1 and shapes[0].get("shape_type") == "rotation" and len(outlines[0]) == 8
+    corners = {"turned": True, "corners": outlines[0]} if is_turned else {}
+    return label.strip(), {"box": box, "area": area, "polygons": outlines, **corners}
 
 
 def _outline(shape: dict[str, Any]) -> list[float]:

@@ -187,7 +187,7 @@ class ObjectTable:
         if self.turned:
             _LOG.warning(
                 "turned boxes",
-                f"{self.turned:,} boxes are turned in the source, and become the upright boxes around them",
+                f"{self.turned:,} boxes are turned in the source, and boxes are the upright ones around them",
             )
         heights, widths = sizes.T.copy()
         return ListedObjects(self.columns(rows, len(sizes)), relative, heights, widths, name)

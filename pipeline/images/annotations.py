@@ -247,7 +247,7 @@ class AnnotationProcessor:
         self._draws = self._draws_classes or config.pastes or "masks" in columns
         self._reads = bool(config.needs_boxes or config.pastes or columns or self._draws_classes)
         self._parts = columns & {"keypoints"}
-        if "object_corners" in dataset.types:  # they decide what boxes are, too
+        if self._reads and "object_corners" in dataset.types:  # they decide what boxes are, too
             self._parts |= {"corners"}
         if any(name.startswith(EXTRA_PREFIX) for name in columns - {"object_id"}):
             self._parts |= {"extra"}

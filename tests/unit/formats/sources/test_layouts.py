@@ -187,6 +187,15 @@ def test_shapes_of_labelme_become_objects(
     assert len(columns.get("object_polygon_sizes", [])) == polygons
 
 
+def test_turned_boxes_and_rectangles_of_labelme_have_corners(make: Callable[..., Path]) -> None:
+    shapes = [{"label": "owl", **SHAPES[name][0]} for name in ("turned", "rectangle")]
+    root = make("0.png", f"0.json: {json.dumps({'imagePath': 'x.png', 'shapes': shapes})}")
+    listing = list_source(Source(root), find_format(Source(root)))
+    assert listing.objects is not None
+    (corners,) = listing.objects.columns["object_corners"].to_pylist()
+    assert corners == [5, 1, 9, 5, 5, 9, 1, 5, 1, 2, 5, 2, 5, 9, 1, 9]
+
+
 def test_polygons_of_one_group_are_one_object(make: Callable[..., Path]) -> None:
     one, other = [[1, 1], [5, 1], [5, 5]], [[21, 1], [25, 1], [25, 5]]
     shapes = [{"label": "owl", "points": points, "group_id": 7} for points in (one, other)]
