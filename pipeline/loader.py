@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -157,6 +158,9 @@ class Loader(NamedArguments):
 
     # What trainers ask of a DataLoader
 
+    num_workers = 0
+    prefetch_factor = None
+
     @property
     def batch_size(self) -> int | None:
         """Samples of a batch on this rank, or rows; None if batches differ."""
@@ -198,6 +202,10 @@ class Loader(NamedArguments):
                 "mean loss is NaN: choose last_batch='drop', or 'pad', whose column mask marks repeats",
                 stacklevel=2,
             )
+        if "accelerate.state" in sys.modules:
+            from .adapters.accelerate import announced
+
+            return announced(running, len(steps) if steps else 0)
         return running
 
     def _begin_pass(self) -> EpochIterator:

@@ -94,13 +94,14 @@ _NAMES = {
     "stoker.pipeline.text.loader": ("TextLoader",),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
-_MODULES = ("augment", "bucketing", "errors", "formats")
+_MODULES = ("augment", "bucketing", "errors", "formats", "integrations")
 
 if TYPE_CHECKING:
     from stoker import augment as augment
     from stoker import bucketing as bucketing
     from stoker import errors as errors
     from stoker import formats as formats
+    from stoker import integrations as integrations
     from stoker.formats.changes.append import append as append
     from stoker.formats.changes.merge import merge as merge
     from stoker.formats.changes.remove import remove as remove

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ from helpers.loaders import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, RandomResizedCrop
-from stoker.errors import CheckpointError
+from stoker.errors import CheckpointError, ConfigError
 
 torch = pytest.importorskip("torch")
 
-from stoker.pipeline.adapters.torch import check_resume, iterable_dataset  # noqa: E402 - only where the package is installed
+from stoker.integrations import with_loaders  # noqa: E402 - only where the package is installed
+from stoker.pipeline.adapters.torch import check_resume  # noqa: E402
 
 Step = tuple[list[int], float]
 STOP = 6  # of 12 steps in three epochs of four: in the middle of the second
@@ -160,29 +160,17 @@ def test_accelerate_resumes_inside_an_epoch(
     assert trained == expected
 
 
-def train_with_transformers(loader: ImageLoader, folder: Path, resume: Path | None = None) -> list[Step]:
+def train_with_transformers(
+    loader: ImageLoader, folder: Path, resume: Path | bool | None = None, accumulated: int = 1
+) -> list[Step]:
     """Train with the Trainer of transformers, from a checkpoint on if there is one, and return the steps."""
     transformers = pytest.importorskip("transformers")
-
-    class SaveLoaderState(transformers.TrainerCallback):  # type: ignore[misc]  # transformers is optional
-        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            check_resume(loader, state.global_step)
-
-        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            file = Path(args.output_dir, f"checkpoint-{state.global_step}", "loader.json")
-            file.write_text(json.dumps(loader.state_dict()))
-
-    class Trainer(transformers.Trainer):  # type: ignore[misc]  # transformers is optional
-        def get_train_dataloader(self) -> Any:
-            view = iterable_dataset(loader)
-            return torch.utils.data.DataLoader(view, batch_size=None, collate_fn=lambda b: b._asdict())
-
     network = Network()
     arguments = transformers.TrainingArguments(
         str(folder),
         num_train_epochs=3,
-        save_steps=STOP,
-        ignore_data_skip=True,
+        save_steps=2 if accumulated > 1 else STOP,
+        gradient_accumulation_steps=accumulated,
         remove_unused_columns=False,
         lr_scheduler_type="constant",
         report_to="none",
@@ -191,8 +179,10 @@ def train_with_transformers(loader: ImageLoader, folder: Path, resume: Path | No
         dataloader_pin_memory=False,
     )
     with loader:
-        trainer = Trainer(network, arguments, callbacks=[SaveLoaderState()])
-        trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
+        trainer = with_loaders(transformers.Trainer)(network, arguments, train_dataset=loader)
+        trainer.train(resume_from_checkpoint=str(resume) if isinstance(resume, Path) else resume)
+        assert trainer.num_examples(trainer.get_train_dataloader()) == 61
+        network.updates = trainer.state.global_step
     return network.steps
 
 
@@ -202,18 +192,42 @@ def test_the_trainer_of_transformers_resumes_inside_an_epoch_or_not_at_all(
     """With larger steps the Trainer would take the training for finished."""
     undisturbed = train_with_transformers(make(), tmp_path)
     checkpoint = tmp_path / f"checkpoint-{STOP}"
-    state = json.loads((checkpoint / "loader.json").read_text())
-
-    def resume(loader: ImageLoader) -> list[Step]:
-        loader.load_state_dict(state)
-        return train_with_transformers(loader, tmp_path / "resumed", checkpoint)
-
-    check(resume(make()), undisturbed, STOP, make())
+    check(train_with_transformers(make(), tmp_path, checkpoint), undisturbed, STOP, make())
     for options in ({"batch_size": 8}, {"batch_size": 32}, {"rank": 0, "world_size": 2}):
         with pytest.raises(CheckpointError, match="samples would be left out"):
-            resume(make(**options))
-    with pytest.raises(CheckpointError, match="samples would be left out"):
-        train_with_transformers(make(), tmp_path / "without a state", checkpoint)
+            train_with_transformers(make(**options), tmp_path, checkpoint)
+    (checkpoint / "stoker_loader.json").unlink()
+    with pytest.raises(CheckpointError, match="the checkpoint has no state of the loader"):
+        train_with_transformers(make(), tmp_path, checkpoint)
+
+
+def test_the_trainer_of_transformers_accumulates_to_the_end_of_an_epoch_after_a_resume(
+    make: Callable[..., ImageLoader], tmp_path: Path
+) -> None:
+    """Four batches an epoch are two steps of three; each checkpoint but the last lies at the end of one."""
+    undisturbed = train_with_transformers(make(), tmp_path, accumulated=3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"checkpoint-{n}" for n in (2, 4, 6)]
+    resumed = train_with_transformers(make(), tmp_path, tmp_path / "checkpoint-2", accumulated=3)
+    assert resumed == undisturbed[4:]
+
+
+def test_accelerate_applies_the_gradients_of_the_last_batches(make: Callable[..., ImageLoader]) -> None:
+    accelerate = pytest.importorskip("accelerate")
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=3)
+    network = Network()
+    model, optimizer = accelerator.prepare(network, torch.optim.SGD(network.parameters(), lr=0.01))
+    applied = []
+    with make() as loader:
+        for _ in range(2):
+            for batch in loader:
+                with accelerator.accumulate(model):
+                    accelerator.backward(model(*batch)["loss"])
+                    optimizer.step()
+                    applied.append(accelerator.sync_gradients)
+                    optimizer.zero_grad()
+    assert applied == 2 * [False, False, True, True]
+    with pytest.raises(ConfigError, match="skip_first_batches"):
+        next(iter(accelerate.skip_first_batches(make(), 2)))
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # one process is meant here
