@@ -226,11 +226,26 @@ def file_digests(path: str | os.PathLike[str]) -> FileDigests:
 
 
 def _blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    with open_regular(path) as (descriptor, _):
+    # Holes, as in an LMDB file of the size of its map, are not read.
+    zeros = bytes(_BLOCK)
+    with open_regular(path) as (descriptor, size):
         offset = 0
-        while block := os.pread(descriptor, _BLOCK, offset):
-            yield block
-            offset += len(block)
+        while offset < size:
+            try:
+                data = os.lseek(descriptor, offset, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # ENXIO: a hole up to the end
+                    raise
+                data = size
+            while offset < data:
+                yield zeros[: data - offset]
+                offset = min(offset + _BLOCK, data)
+            end = os.lseek(descriptor, data, os.SEEK_HOLE) if data < size else size
+            while offset < end and (block := os.pread(descriptor, min(_BLOCK, end - offset), offset)):
+                yield block
+                offset += len(block)
+            if offset < end:  # the file became shorter
+                return
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import struct
 from array import array
@@ -32,7 +33,7 @@ from stoker.urls import join_url, split_query
 from ..codecs.codec import Codec, ImageHeader
 from ..files import file_digests, open_regular, read_at
 from .container import BadShardError, Container, ReadStart, Record, Writing, WrittenShard, read_whole
-from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
+from .image_record import ExternalSample, FeatureNames, ImageRecord, LeftOutError, StoredArray
 from .protobuf import LENGTH, VARINT, Span, delimited, fields, signed, varint
 
 _DATA_FILE = "data.mdb"
@@ -363,8 +364,16 @@ def parse_datum(data: memoryview | bytes) -> Datum:
     return Datum(channels, height, width, label, bool(numbers.get(_ENCODED)), payload, floats, tuple(unread))
 
 
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_OF_RECOGNITION = re.compile(rb"label-\d+|num-samples")  # as CRNN's create_dataset.py writes them
+
+
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     """Find the image in a record that holds a Caffe Datum, with fixed names, or an encoded image."""
+    if _PICKLE.match(record.view):
+        raise LeftOutError("pickled record, which is never unpacked")
+    if _OF_RECOGNITION.fullmatch(record.key):
+        raise LeftOutError("text of text recognition, which is not read")
     key = record.key.decode(errors="backslashreplace")
     datum: Datum | None = None
     with suppress(CorruptRecordError):

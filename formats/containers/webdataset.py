@@ -17,6 +17,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ TAR_NAMES = FeatureNames(
 )
 """Default suffixes of the members that are read."""
 
+_SHOWN = 5  # suffixes in a message
 _BLOCK = 512  # bytes of a header; members start at multiples of it
 _ZERO = bytes(_BLOCK)
 _START = 1 << 16  # bytes in which a compressed archive shows its first header
@@ -305,7 +307,11 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     values = _Values(record)
     image = values.first(names.encoded)
     if image is None:
-        raise LeftOutError(f"sample without an image ({names.encoded})")
+        # Parts of names such as 22.05.png count by their last suffix, which a pattern finds.
+        split = (one.name.rpartition(".") for one in record.parts)
+        there = sorted({f"*.{last}" if dot else last for _, dot, last in split})
+        has = f"; it has {', '.join(there[:_SHOWN])}" if there else ""
+        raise LeftOutError(f"sample without an image ({names.encoded}){has}")
     if image.kind:
         raise LeftOutError(f"image that is a {image.kind} in the archive")
     label = values.label(names.label) if names.label else None
@@ -329,7 +335,8 @@ class _Values:
         self._document: Any = None
 
     def first(self, names: str) -> RecordPart | None:
-        return next((self._parts[suffix] for suffix in _suffixes(names) if suffix in self._parts), None)
+        found = (one for suffix in _suffixes(names) for one in self._parts if fnmatchcase(one, suffix))
+        return next((self._parts[one] for one in found), None)
 
     def label(self, name: str) -> int | str | None:
         value = self.value(name)

@@ -111,7 +111,7 @@ def is_table(source: Source) -> bool:
         return True
     if not is_url(text) and any((Path(text) / name).is_file() for name in (SAVED_STATE, SAVED_SPLITS)):
         return True
-    return _is_folder_of(source, PARQUET)
+    return _is_folder_of(source, PARQUET) and not _is_folder_of(source, ".tar")  # whose metadata these are
 
 
 def is_recordio(source: Source) -> bool:

@@ -239,6 +239,7 @@ _REMEDIES = {
     "path that leaves the source": "Relative paths stay in the folder of the list: write absolute ones.",
     "absolute path outside the source": "Name a folder that holds the images with images, or allow absolute "
     "paths anywhere: outside=True.",
+    "pickled record, which is never unpacked": "Read them in Python, and write them with stoker.Writer.",
     "URL in a list on a disk": "A list of images at URLs must lie at a URL, too: put it there.",
 }
 _LOG = EventLog("dataset")

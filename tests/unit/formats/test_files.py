@@ -240,3 +240,23 @@ def test_a_file_system_without_locks_is_written_to_with_a_warning(
         pass
     assert "without locks" in caplog.text
     assert not (tmp_path / LOCK_NAME).exists()
+
+
+def test_holes_of_a_file_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sparse, dense = tmp_path / "sparse", tmp_path / "dense"
+    with sparse.open("wb") as file:
+        file.truncate(64 << 20)
+        file.seek(20 << 20)
+        file.write(b"in the middle")
+    dense.write_bytes(sparse.read_bytes())
+    read: list[int] = []
+    original = os.pread
+
+    def pread(descriptor: int, length: int, offset: int) -> bytes:
+        read.append(length)
+        return original(descriptor, length, offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    digest = file_digest(sparse)
+    assert sum(read) < 1 << 20
+    assert digest == file_digest(dense)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 import struct
 import sys
 from collections.abc import Callable
@@ -14,11 +15,13 @@ from unittest.mock import Mock
 import lmdb as py_lmdb
 import numpy as np
 import pytest
+from helpers.datasets import jpeg
 
 from stoker.errors import CorruptRecordError, MissingDependencyError
 from stoker.formats.containers import lmdb
 from stoker.formats.containers.lmdb import walk
 from stoker.formats.files import open_regular
+from stoker.formats.in_place.shards import index
 
 # Near the sizes at which LMDB changes from leaf to overflow pages, and from one overflow page to two.
 SIZES = [0, 1, 100, 1900, 2000, 2036, 2100, 4000, 4079, 4080, 4081, 8176, 8177, 50_000]
@@ -168,3 +171,16 @@ def test_a_short_write_is_a_full_disk_if_the_disk_has_no_space(
         with pytest.raises(OSError, match=r"s\.lmdb") as caught:
             writer.finish()
     assert caught.value.errno == code
+
+
+def test_pickles_and_texts_of_recognition_are_left_out_by_name(tmp_path: Path) -> None:
+    with py_lmdb.open(str(tmp_path / "ocr"), map_size=1 << 22) as env, env.begin(write=True) as transaction:
+        transaction.put(b"image-000000001", jpeg(0))
+        transaction.put(b"label-000000001", b"hello")
+        transaction.put(b"num-samples", b"1")
+        transaction.put(b"0", pickle.dumps((jpeg(1), 1)))
+    manifest = index([tmp_path / "ocr"], tmp_path / "out")
+    assert (manifest.index.rows, manifest.skipped) == (
+        1,
+        {"pickled record, which is never unpacked": 1, "text of text recognition, which is not read": 2},
+    )

@@ -150,7 +150,7 @@ def test_samples_without_a_readable_image_are_counted_by_reason(tmp_path: Path) 
     )
     manifest = index([path], tmp_path / "into")
     assert manifest.skipped == {
-        "sample without an image (jpg;jpeg;png;webp)": 1,
+        "sample without an image (jpg;jpeg;png;webp); it has txt": 1,
         "image whose header cannot be read": 1,
         "image that is a link in the archive": 2,
         "image that is a device in the archive": 1,

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from helpers.datasets import converted, jpeg, read_all
+from helpers.options import convert_options
 from helpers.shards import MAGIC, image, member, write_mds, write_members, write_recordio, write_samples
 
 import stoker
@@ -169,7 +171,7 @@ def test_samples_that_are_left_out_are_counted_and_named(tmp_path: Path) -> None
     assert summary.skipped == {
         "broken image": 1,
         "image that is a link in the archive": 1,
-        "sample without an image (jpg;jpeg;png;webp)": 1,
+        "sample without an image (jpg;jpeg;png;webp); it has txt": 1,
     }
     lines = (tmp_path / "target" / "skipped.jsonl").read_text().splitlines()
     assert [line.split('"')[3] for line in lines] == ["cut", "link", "text"]
@@ -298,3 +300,15 @@ def test_a_merged_index_of_mosaic_streaming_names_shards_in_inner_folders(
     (tmp_path / "set" / merged[1]["raw_data"]["basename"]).unlink()
     with pytest.raises(SourceError, match=r"1 of the 4 shards of index\.json are missing, such as 00000"):
         stoker.convert(tmp_path / "set", tmp_path / "again")
+
+
+def test_archives_beside_tables_and_suffixes_with_dots_are_read(images: list[bytes], tmp_path: Path) -> None:
+    folder = tmp_path / "cc3m"
+    folder.mkdir()
+    samples = [{"__key__": f"{i}", "05.jpg": one, "cls": i} for i, one in enumerate(images)]
+    write_samples(folder / "00000.tar", samples)
+    pq.write_table(pa.table({"url": ["a"], "key": ["0"]}), folder / "00000.parquet")
+    with pytest.raises(SourceError, match=r"without an image \(jpg;jpeg;png;webp\); it has \*\.jpg, cls"):
+        stoker.convert(folder, tmp_path / "out")
+    options = convert_options({"image_column": "jpg;*.jpg"})
+    assert stoker.convert(folder, tmp_path / "out", **options).written == len(images)
