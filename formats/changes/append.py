@@ -227,6 +227,7 @@ def _convert_like(
             f"{wrong[0]} is for datasets of {'images' if is_text else 'text'}, and this one has "
             f"{last.sample_type}s",
             path=folder,
+            hint=f"It takes {', '.join(_OF_TEXT if is_text else _OF_IMAGES)}.",
         )
     if isinstance(source, (str, os.PathLike)) and is_data_file(source):
         raise ConfigError(

@@ -204,6 +204,8 @@ def parquet() -> bytes:
     return stream.getvalue().to_pybytes()
 
 
+# Its header states a window of 2 GiB, as that of zstd --long=31.
+WIDE_ZSTD = b"\x28\xb5\x2f\xfd\x00\xa8\x19\x00\x00one"
 ZSTD = pa.compress(b"one", codec="zstd", asbytes=True)
 
 
@@ -226,6 +228,11 @@ ZSTD = pa.compress(b"one", codec="zstd", asbytes=True)
         ("part-0.gz", b'{\n  "data": [\n    {"text": "one"}]}', "a JSON object of several lines"),
         ("a.json", b'["one"]', "must hold an object in each line"),
         ("a.orc", b"one\n", "a .orc file is a table"),
+        (
+            "a.zst",
+            WIDE_ZSTD,
+            r"(?s)requires too much memory.*zstd -dc --long=31 .*a\.zst \| stoker convert-text",
+        ),
         ("a.csv", b"text,label\none,1,2\n", "line 2 has 3 fields where the header has 2"),
         ("a.csv", b'text\n"one\ntwo\n', "cannot be parsed: unexpected end of data"),
         ("a.tsv", b"text\ttext\none\t1\n", "two columns have the same name"),
