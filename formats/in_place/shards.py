@@ -157,6 +157,7 @@ class _Indexer:
         self._class_names = ClassNames(self.classes or ())
         self._label_type: type | None = None  # of all labels: int, str, float, tuple or NoneType
         self._has_masks: bool | None = None  # Whether the first sample has a class mask
+        self._mask_values: set[int] = set()
         self._skipped: Counter[str] = Counter()
         self._damaged: list[StokerError] = []
         self._lost: dict[str, Counter[str]] = defaultdict(Counter)  # the reasons, by the name of a class
@@ -189,7 +190,15 @@ class _Indexer:
         if by_ranges:  # neither shards nor long images have checksums
             states = ",".join(str(shard.modified) for shard in self.shards)
             options[SHARDS_STATE] = hashlib.sha256(states.encode()).hexdigest()[:16]
-        if self._label_type is type(None) and self._rows.objects is None and self.names.label:
+        if len(self._mask_values) == 2 and max(self._mask_values) == 255:
+            low = min(self._mask_values)
+            _LOG.warning(
+                f"masks of {self.shards[0].source}",
+                f"the class masks have the values {low} and 255 alone, and 255 is ignored; a conversion with "
+                f"mask_map='{low}:0,255:1' makes it a class",
+            )
+        annotated = self._has_masks or self._rows.objects is not None
+        if self._label_type is type(None) and not annotated and self.names.label:
             warn_unlabelled(
                 self.shards[0].source,
                 "stoker index --label names the part that has them, and --label-type shard makes a class "
@@ -298,7 +307,7 @@ class _Indexer:
             self._has_masks = sample.mask is not None
         if self._has_masks:
             try:
-                mask = _class_mask(record, sample.mask, header)
+                mask = _class_mask(record, sample.mask, header, self._mask_values)
             except BadObjectError as error:
                 self._skipped[str(error)] += 1
                 return
@@ -511,12 +520,15 @@ class _Rows:
             texts.clear()
 
 
-def _class_mask(record: Record, span: Span | None, header: ImageHeader) -> tuple[int, int, int]:
+def _class_mask(
+    record: Record, span: Span | None, header: ImageHeader, found: set[int]
+) -> tuple[int, int, int]:
     """Return the first byte of a class mask in its shard, its bytes, and their CRC32C."""
+    # Values of some of its pixels are added to ``found``.
     if span is None:
         raise BadObjectError("image without a class mask")
     data = span.of(record.view)
-    _mask(data, header.height, header.width)
+    found.update(np.unique(_mask(data, header.height, header.width)[::4, ::4]).tolist())
     return record.offset + span.offset, span.length, crc32c(data)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.command_line import run
-from helpers.datasets import jpeg, verified
+from helpers.datasets import converted, jpeg, verified
 from helpers.images import encode, first_images, png
 from helpers.shards import datum, example, write_lmdb, write_tfrecord
 from numpy.typing import NDArray
@@ -391,6 +391,22 @@ def test_masks_of_the_object_detection_api_and_of_deeplab_are_read(indexed: Inde
     later = indexed([whole, whole | segmentation], name="y", into="later")
     assert later.tasks == {"boxes", "instances"}
     assert later.manifest.skipped == {"class mask, which the records before it lack": 1}
+
+
+@pytest.mark.usefixtures("every_event")
+@pytest.mark.parametrize(("foreground", "says"), [(255, True), (1, False)])
+def test_class_masks_whose_foreground_is_ignored_are_reported_and_can_be_mapped(
+    indexed: Indexed, tmp_path: Path, caplog: pytest.LogCaptureFixture, foreground: int, says: bool
+) -> None:
+    mask = np.zeros((20, 40), np.uint8)
+    mask[4:16, 8:32] = foreground
+    dataset = indexed([{"image/encoded": jpeg(0, 20, 40), "image/segmentation/class/encoded": png(mask)}])
+    assert ("values 0 and 255 alone, and 255 is ignored" in caplog.text) == says
+    assert "no labels" not in caplog.text
+    options = {"mask_map": f"0:0,{foreground}:1"}
+    found = converted(dataset.data_files[0], tmp_path / "mapped", **options)
+    with Image.open(io.BytesIO(found.mask(0))) as image:
+        assert np.unique(np.asarray(image)).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
