@@ -51,6 +51,11 @@ def is_regular(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode)
 
 
+def modified_ns(status: os.stat_result) -> int:
+    """Return the time of the last change of a file as C++ reads it: int64 nanoseconds, which wrap from 2262 on."""
+    return (status.st_mtime_ns + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def is_inside(path: str, folder: str) -> bool:
     """Return whether a resolved path lies in a resolved folder."""
     return path.startswith(folder.rstrip("/") + "/")
@@ -161,6 +166,18 @@ def missing_path(path: str | os.PathLike[str]) -> tuple[str, str] | None:
         else f"It has {shown}{' and more' if len(names) > _NAMED else ''}."
     )
     return f"there is no {file.name} in {file.parent}", hint
+
+
+@contextmanager
+def read_errors(path: object) -> Iterator[None]:
+    """Raise StorageError for an error of the operating system, such as denied permission."""
+    try:
+        yield
+    except StokerError:
+        raise
+    except OSError as error:
+        hint = "Make it readable, and try again."
+        raise storage_error(reason_of(error), error.filename or path, hint=hint) from error
 
 
 @contextmanager

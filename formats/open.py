@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stoker.arguments import named_arguments, some_of
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url, without_credentials
 
 from .containers.shard_names import expand
@@ -15,7 +15,7 @@ from .dataset.dataset import Dataset
 from .dataset.index import open_index
 from .dataset.manifest import is_dataset
 from .dataset.versions import load_version, local_folder, split_version
-from .files import check_named
+from .files import check_named, is_unicode, printable_name, read_errors
 from .sources.classes import check_classes
 
 
@@ -73,19 +73,20 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     check_named(dataset=path)
     path, version = split_version(path, version)
     names = check_classes(classes)
-    if cache is not None:
-        from .remote.cached_dataset import open_cached
+    with read_errors(path):
+        if cache is not None:
+            from .remote.cached_dataset import open_cached
 
-        is_signed = is_url(path) and without_credentials(os.fspath(path)) != os.fspath(path)
-        indexed = _indexed(path, class_depth, names)
-        signed = expand(path) if is_signed and indexed is not path else ()
-        return _with_classes(open_cached(indexed, cache, cache_size, version, signed), names)
-    if cache_size is not None:
-        raise ConfigError("cache_size needs cache, the folder whose size it limits")
-    folder = Path(_indexed(local_folder(path), class_depth, names))
-    manifest = load_version(folder, version)
-    data_files = manifest.data_files(folder, check=True)
-    return _with_classes(Dataset(folder, manifest, open_index(folder, manifest), data_files), names)
+            is_signed = is_url(path) and without_credentials(os.fspath(path)) != os.fspath(path)
+            indexed = _indexed(path, class_depth, names)
+            signed = expand(path) if is_signed and indexed is not path else ()
+            return _with_classes(open_cached(indexed, cache, cache_size, version, signed), names)
+        if cache_size is not None:
+            raise ConfigError("cache_size needs cache, the folder whose size it limits")
+        folder = Path(_indexed(local_folder(path), class_depth, names))
+        manifest = load_version(folder, version)
+        data_files = manifest.data_files(folder, check=True)
+        return _with_classes(Dataset(folder, manifest, open_index(folder, manifest), data_files), names)
 
 
 def _with_classes(dataset: Dataset, classes: tuple[str, ...] | None) -> Dataset:
@@ -105,6 +106,12 @@ def _indexed(
 ) -> str | os.PathLike[str]:
     """Return the folder of the index of shards or images; any other path as it is."""
     is_local = not is_url(path)
+    if is_local and not is_unicode(os.fspath(path)):
+        raise SourceError(
+            "the path is not UTF-8, and datasets are read only at paths in UTF-8",
+            path=printable_name(os.fspath(path)),
+            hint="Give the folder another name, or run Python with PYTHONUTF8=1.",
+        )
     if is_local and is_dataset(Path(path)) and class_depth is None:
         return path
     from .in_place.cached import index_in_cache, index_shards_in_cache, names_shards

@@ -116,7 +116,7 @@ def _read(path: Path, offset: int, length: int) -> bytes:
         return bytes(
             _opened(str(path), status.st_size, status.st_mtime_ns, status.st_ino).view(0, offset, length)
         )
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:  # RuntimeError: a damaged name is not UTF-8
         raise OSError(str(error)) from error
 
 

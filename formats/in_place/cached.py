@@ -28,7 +28,7 @@ from ..containers.listing import LISTING_NAME, read_listing, write_listing
 from ..containers.shard_names import expand, is_pattern, names_tfrecord
 from ..dataset.columns import Strings
 from ..dataset.manifest import MANIFEST_NAME, Manifest
-from ..files import write_durably
+from ..files import modified_ns, write_durably
 from ..index_cache import cached_index
 from ..sources.listing import Listing, count_reasons
 from ..threads import available_cores
@@ -121,7 +121,7 @@ def _write_folders(file: Path, folders: list[str], began: int) -> None:
     names, times = Strings(), np.empty(len(folders), np.int64)
     for i, folder in enumerate(folders):
         names.add(os.fsencode(folder))
-        changed = os.stat(folder).st_mtime_ns  # noqa: PTH116 - a path as text
+        changed = modified_ns(os.stat(folder))  # noqa: PTH116 - a path as text
         resolution = _TICK if changed % _SECOND else _SECOND
         times[i] = changed if changed + resolution <= began else -1
     write_listing(file, "/", names.to_arrow(), np.full(len(folders), -1, np.int64), times)

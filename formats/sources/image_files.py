@@ -37,6 +37,7 @@ from ..files import (
     is_regular,
     is_unicode,
     leaves_folder,
+    modified_ns,
     printable_name,
     read_at,
     reason_of,
@@ -421,7 +422,7 @@ def _image(file: FileEntry, root: str, follow_links: bool) -> FoundFile | Skip:
         return Skip(key, "not a regular file")
     named = has_image_suffix(key) or is_array_name(key)  # such files need not be opened here
     if named or looks_like_image(root, key, follow_links=follow_links):
-        return FoundFile(key, status.st_size, status.st_mtime_ns)
+        return FoundFile(key, status.st_size, modified_ns(status))
     return _not_an_image(key)
 
 
@@ -533,7 +534,7 @@ def _named_file(root: str, follow_links: bool, outside: bool, path: str) -> Foun
         left_out = "link"
     if left_out:
         return Skip(printable_name(key), left_out)
-    return FoundFile(key, status.st_size, status.st_mtime_ns)
+    return FoundFile(key, status.st_size, modified_ns(status))
 
 
 def _key_at(url: str, path: str) -> str:

@@ -24,7 +24,7 @@ from stoker.errors import ConfigError, SourceError
 from ..containers.webdataset import field_of
 from ..conversion.samples import ColumnType, check_names, number_column, store_value, types_of
 from ..dataset.columns import Strings
-from ..files import is_unicode, os_errors
+from ..files import is_unicode, modified_ns, os_errors
 from ..sources.classes import check_classes, number_classes
 from ..sources.columns import EntryColumns
 from ..sources.image_files import SkippedError
@@ -423,7 +423,7 @@ def open_text(
         root=root,
         keys=LineKeys(file_names[: len(counts)], counts),
         sizes=np.sum(sizes, axis=0) if parallel else np.concatenate(sizes),
-        modified=np.broadcast_to(np.int64(max(path.stat().st_mtime_ns for path in paths)), sum(counts)),
+        modified=np.broadcast_to(np.int64(max(modified_ns(path.stat()) for path in paths)), sum(counts)),
         labels=None,
         classes=(),
         files=files,
@@ -580,7 +580,7 @@ class TextSpool:
             root=Path(_NAME),
             keys=self._keys.to_arrow(),
             sizes=file.sizes,
-            modified=np.broadcast_to(np.int64(status.st_mtime_ns), len(self)),
+            modified=np.broadcast_to(np.int64(modified_ns(status)), len(self)),
             labels=None,
             classes=(),
             columns=columns,

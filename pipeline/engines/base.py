@@ -252,7 +252,7 @@ def checked_payload(shards: Shards, samples: Samples, i: int, *, verify: bool) -
     """The payload of a sample, compared with its checksum if ``verify``."""
     try:
         data = shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
-    except (ValueError, OSError, MemoryError) as error:
+    except (ValueError, RuntimeError, OSError, MemoryError) as error:  # RuntimeError: a path is not UTF-8
         of_system = NO_MEMORY if isinstance(error, MemoryError) else getattr(error, "strerror", None)
         raise PayloadError(Status.READ_ERROR, of_system or str(error)) from error
     checked = verify and shards.has_checksums(int(samples.shard[i]))

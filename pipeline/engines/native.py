@@ -206,7 +206,11 @@ class NativeEngine:
         job.wait()
         for i in np.flatnonzero(batch.status).tolist():
             if i not in batch.failed:
-                batch.failed[i] = Status(int(batch.status[i])), job.reason(i)
+                try:
+                    reason = job.reason(i)
+                except UnicodeDecodeError:  # it has the path of a file, in a listing that is damaged
+                    reason = "the name of the file is damaged"
+                batch.failed[i] = Status(int(batch.status[i])), reason
                 self._ask_pillow(batch, i)
 
     def _ask_pillow(self, batch: PendingBatch, i: int) -> None:

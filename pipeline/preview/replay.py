@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import runpy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import whole_number
 from stoker.augment.params import ImageParams
-from stoker.errors import CheckpointError, ConfigError
+from stoker.errors import CheckpointError, ConfigError, StokerError
 from stoker.formats.files import read_regular
 
 from ..description import ELSEWHERE, VERSION, described_dataset, from_portable
@@ -142,11 +144,24 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """Return the object in a file of JSON."""
     try:
         content = json.loads(read_regular(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"not JSON: {error}", path=Path(path), hint=_WRITE) from error
     if not isinstance(content, dict):
         raise ConfigError("the file holds no state of a loader", path=Path(path), hint=_WRITE)
     return content
+
+
+@contextmanager
+def _damage_refused() -> Iterator[None]:
+    """Raise ConfigError where a value of a description has a type or a size that no loader writes."""
+    try:
+        yield
+    except StokerError:
+        raise
+    except (LookupError, TypeError, AttributeError, ArithmeticError, ValueError) as error:
+        raise ConfigError(
+            f"the description of the loader is damaged: {type(error).__name__}: {error}", hint=_WRITE
+        ) from error
 
 
 def make_loader(description: str | Mapping[str, Any], rank: int, world_size: int | None) -> AnyLoader:
@@ -158,8 +173,9 @@ def make_loader(description: str | Mapping[str, Any], rank: int, world_size: int
         world_size = world_size or users_loader.process.world_size
         users_loader.close()
     else:
-        kind, dataset, options = _described(description)
-        world_size = world_size or description["world_size"]
+        with _damage_refused():
+            kind, dataset, options = _described(description)
+            world_size = world_size or whole_number("world_size", description["world_size"], 1, 1 << 31)
     if not 0 <= rank < world_size:
         raise ConfigError(
             f"there is no rank {rank}: the training had {world_size} rank{'s' * (world_size > 1)}",
@@ -169,7 +185,8 @@ def make_loader(description: str | Mapping[str, Any], rank: int, world_size: int
     for name in ELSEWHERE:
         options.pop(name, None)
     options["ranks"] = Ranks(rank, world_size, balance=balance)
-    loader = kind(dataset, **options)
+    with nullcontext() if isinstance(description, str) else _damage_refused():
+        loader = kind(dataset, **options)
     if "row" in loader.columns:
         return loader
     options["columns"] = (*loader.columns, "row")
@@ -252,7 +269,7 @@ def replay(
     else:
         description = described
     with make_loader(description, rank, ranks) as made:
-        made.load_state_dict(described["state"] if described else content)
+        made.load_state_dict(described.get("state", {}) if described else content)
         at_epoch, steps = _find_step(made, step, epoch, after)
         batch, shown = made.first_batch(steps, at_epoch), (step if after is None else after) or 0
         samples: Any

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow.compute as pc
@@ -169,6 +171,45 @@ def test_a_file_that_is_replaced_is_read_where_its_folder_is_opened_again(
     (photos / "cat" / "0.jpg").write_bytes(encode_picture(77, height=40, width=50))
     age_folders(photos)
     assert stoker.open(photos)[0].image.shape == (40, 50, 3)
+
+
+@pytest.mark.parametrize("year", [1901, 2300])
+def test_a_file_of_any_time_is_read_in_place_and_converted(photos: Path, tmp_path: Path, year: int) -> None:
+    seconds = (year - 1970) * 31_556_952
+    for changed in (photos / "cat" / "0.jpg", photos / "cat"):
+        os.utime(changed, (seconds, seconds))
+    for _ in range(2):  # the second time from the cache
+        assert sum(len(batch.label) for batch in batches(photos)) == 30
+    stoker.convert(photos, tmp_path / "out")
+    assert stoker.convert(photos, tmp_path / "out").written == 0
+
+
+def test_a_folder_whose_path_is_not_utf_8_is_refused(photos: Path) -> None:
+    with pytest.raises(SourceError, match="not UTF-8"):
+        stoker.open(photos.rename(os.fsdecode(os.fsencode(photos) + b"\xff")))
+
+
+def test_a_folder_that_this_user_may_not_read_is_an_error_of_stoker(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(photos))
+    monkeypatch.setattr(Path, "exists", Mock(side_effect=denied))
+    with pytest.raises(StorageError, match="Permission denied"):
+        stoker.open(photos)
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_a_listing_with_a_damaged_name_is_an_error_of_its_sample(
+    photos: Path, tmp_path: Path, engine: str
+) -> None:
+    index_images(photos, tmp_path / "index")
+    listing = next((tmp_path / "index").glob("*.listing"))
+    listing.write_bytes(listing.read_bytes().replace(b"dog/3.jpg", b"dog/\xff.jpg"))
+    with pytest.raises(SampleError):
+        batches(tmp_path / "index", engine=engine)
+    with pytest.raises(SampleError):
+        stoker.open(tmp_path / "index").read(13)
+    assert not verify(tmp_path / "index").ok
 
 
 def test_a_folder_without_folders_has_images_without_labels(photos: Path) -> None:

@@ -20,8 +20,8 @@ from PIL import Image
 import stoker
 from stoker import ImageLoader, Objects, Patches
 from stoker.augment import Mosaic, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
-from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.preview.replay import draw_batch, replay, replayed_cells
+from stoker.errors import CheckpointError, ConfigError, StokerError
+from stoker.pipeline.preview.replay import draw_batch, read_json, replay, replayed_cells
 
 CROP = [RandomResizedCrop(16), RandomHorizontalFlip()]
 COLUMNS = ("image", "key")
@@ -187,3 +187,21 @@ def test_each_part_of_a_mosaic_has_its_parameters(thumbnails: Path, tmp_path: Pa
     # A part outside the crop shows nothing; each of the others has a region of its own image.
     regions = [tuple(part["region"]) for sample in samples for part in sample.parameters["image"]]
     assert len(set(regions)) > 3
+
+
+@pytest.mark.parametrize("name", ["version", "missing", "arguments", "dataset", "world_size", "state"])
+@pytest.mark.parametrize("value", [None, 10**30, [], "x", {"a": [1]}], ids=str)
+def test_a_damaged_description_is_refused(described: Path, name: str, value: Any) -> None:
+    whole = json.loads(described.read_text())
+    if (name, value) in (("missing", None), ("missing", [])):
+        pytest.skip("it says that nothing is missing")
+    with pytest.raises(StokerError):
+        replay(whole | {name: value}, 1)
+    with pytest.raises(StokerError):
+        replay({key: one for key, one in whole.items() if key != name}, 1)
+
+
+def test_json_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match="not JSON"):
+        read_json(tmp_path / "deep.json")
