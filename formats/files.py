@@ -52,7 +52,7 @@ def is_regular(status: os.stat_result) -> bool:
 
 
 def modified_ns(status: os.stat_result) -> int:
-    """Return the time of the last change of a file as C++ reads it: int64 nanoseconds, which wrap from 2262 on."""
+    """Return the time of the last change as C++ reads it: int64 nanoseconds, which wrap from 2262 on."""
     return (status.st_mtime_ns + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

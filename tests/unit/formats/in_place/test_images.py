@@ -181,7 +181,7 @@ def test_a_file_of_any_time_is_read_in_place_and_converted(photos: Path, tmp_pat
     for _ in range(2):  # the second time from the cache
         assert sum(len(batch.label) for batch in batches(photos)) == 30
     stoker.convert(photos, tmp_path / "out")
-    assert stoker.convert(photos, tmp_path / "out").written == 0
+    assert stoker.convert(photos, tmp_path / "out").already
 
 
 def test_a_folder_whose_path_is_not_utf_8_is_refused(photos: Path) -> None:
