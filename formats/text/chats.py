@@ -119,7 +119,7 @@ class ChatTemplate:
         begin, end, *_ = [*(mark for mark in _MARKS if mark not in present), "", ""]
         if not end:
             raise TemplateError("the chat has all characters that could mark its answers")
-        marks = begin, end, [messages[number] for number in numbers or ()]
+        marks = begin, end, [messages[number] for number in numbers or ()], [0]
         program = self._compiled if numbers is None else self._looped
         marked = self.render(messages, {**variables, _MARKS_OF_RENDER: marks}, program=program)
         return _split_marks(marked, begin, end)
@@ -245,8 +245,12 @@ def _common_start(first: str, *others: str) -> str:
 
 
 def _mark_message(context: Any, item: Any, place: int) -> str:
-    *marks, messages = context[_MARKS_OF_RENDER]
-    return marks[place] if any(item is message for message in messages) else ""
+    """The mark before (0) or after (1) a message in a loop, but not in loops inside of a marked message."""
+    *marks, messages, depth = context[_MARKS_OF_RENDER]
+    if not any(item is message for message in messages):
+        return ""
+    depth[0] += (1, -1)[place]
+    return str(marks[place]) if depth[0] == (1, 0)[place] else ""
 
 
 def find_template(training: Training, tokenizer: Tokenizer) -> ChatTemplate:
@@ -319,7 +323,7 @@ def _generation_extension() -> Any:
         def _mark(self, context: Any, caller: Any) -> str:
             if _MARKS_OF_RENDER not in context:
                 return str(caller())
-            begin, end, _ = context[_MARKS_OF_RENDER]
+            begin, end, *_ = context[_MARKS_OF_RENDER]
             return f"{begin}{caller()}{end}"
 
     return Generation

@@ -459,6 +459,21 @@ def test_answers_are_found_where_later_messages_drop_their_thoughts(
         assert (labels[1:] != -100).all()
 
 
+def test_answers_are_found_by_a_template_that_looks_ahead_in_a_loop(tmp_path: Path) -> None:
+    # As in templates that end the last answer otherwise, and drop thoughts before a later answer.
+    (tmp_path / "t.jinja").write_text(
+        "{% for m in messages %}{% set ns = namespace(more=false) %}{% for later in messages[loop.index:] %}"
+        "{% if later.role == 'assistant' %}{% set ns.more = true %}{% endif %}{% endfor %}"
+        "{{ '<' + m.role + '>' + m.content + (';' if ns.more else '!') }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
+    )
+    options: dict[str, Any] = {"messages": "m", "chat_template": tmp_path / "t.jinja"}
+    chat = talk("a", "b", "c", "d")
+    convert_text([{"m": chat}], tmp_path / "d", tokenizer="bytes", **options)
+    (batch,) = stoker.TextLoader(tmp_path / "d", batch_size=1, columns=("labels",))
+    assert bytes(batch.labels[0][batch.labels[0] != -100].tolist()) == b"b;d!"
+
+
 def test_answers_that_no_loop_writes_are_refused_with_the_cure(tmp_path: Path) -> None:
     template = tmp_path / "t.jinja"
     template.write_text("{{ messages | length }}{{ messages | map(attribute='content') | join }}")
