@@ -14,12 +14,15 @@ from typing import Any
 
 from stoker.errors import SourceError
 
+from ..files import printable_name
 from .layouts import LABELME, readable_layout
 from .listing import Listing
 from .objects import BadObjectError, Document, area_of, list_documents, numbers
 from .source import Source
 
 _SPACING = 1.0  # pixels that the polygon around a circle may lie inside it
+_MOST_STEPS = 1_000  # of that polygon
+_LONGEST = 1 << 31  # pixels of a side
 _POLYGONS = ("polygon", "rotation")  # X-AnyLabeling writes turned boxes as rotation
 
 
@@ -49,7 +52,9 @@ def _document(content: bytes) -> Document | None:
         key = (str(shape.get("label")), group) if isinstance(group, int) else number
         groups.setdefault(key, []).append(shape)
     height, width = (value.get(f"image{side}") for side in ("Height", "Width"))
-    size = (height, width) if numbers([height, width]) and type(height) is type(width) is int else (0, 0)
+    size = (
+        (height, width) if all(type(one) is int and 0 < one < _LONGEST for one in (height, width)) else (0, 0)
+    )
     return Document(
         named if isinstance(named, str) else "", size, [partial(_object, one) for one in groups.values()]
     )
@@ -59,15 +64,16 @@ def _object(shapes: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
     label = shapes[0].get("label")
     if not isinstance(label, str) or not label.strip():
         raise BadObjectError("object of an unknown category", f"label {label!r}"[:60])
+    label = printable_name(label.strip())
     outlines = [_outline(shape) for shape in shapes]
     xs, ys = ([value for one in outlines for value in one[at::2]] for at in (0, 1))
     box = min(xs), min(ys), max(xs), max(ys)
     if any(shape.get("shape_type") == "rectangle" for shape in shapes):
-        return label.strip(), {"box": box}
+        return label, {"box": box}
     area = sum(area_of(one[0::2], one[1::2]) for one in outlines)
     is_turned = len(outlines) == 1 and shapes[0].get("shape_type") == "rotation" and len(outlines[0]) == 8
     corners = {"turned": True, "corners": outlines[0]} if is_turned else {}
-    return label.strip(), {"box": box, "area": area, "polygons": outlines, **corners}
+    return label, {"box": box, "area": area, "polygons": outlines, **corners}
 
 
 def _outline(shape: dict[str, Any]) -> list[float]:
@@ -85,7 +91,8 @@ def _outline(shape: dict[str, Any]) -> list[float]:
     if kind == "circle" and len(points) == 2:
         x, y, edge_x, edge_y = flat
         radius = math.hypot(edge_x - x, edge_y - y)
-        steps = max(12, math.ceil(math.pi / math.acos(1 - _SPACING / radius))) if radius > _SPACING else 12
+        angle = math.acos(1 - _SPACING / radius) if radius > _SPACING else math.pi
+        steps = max(12, int(math.pi / max(angle, math.pi / _MOST_STEPS)))
         turns = (2 * math.pi * step / steps for step in range(steps))
         return [
             value for turn in turns for value in (x + radius * math.sin(turn), y + radius * math.cos(turn))

@@ -231,7 +231,7 @@ def _check_wrapper(tree: Tree, path: str, door: Door, insist: str) -> None:
     calls = [
         call(door, tree.named(file), more=f" --images {tree.named(path)}" if door == "convert" else "")
         for file in tree.at("")[1]
-        if detection.has_list_suffix(file)
+        if detection.has_list_suffix(file) and not detection.is_coco(Source(tree.named(file)))
     ]
     if folders:
         inner, holds = path, "its classes"

@@ -49,7 +49,10 @@ def fields_of_type(kind: pa.DataType) -> dict[str, str]:
     """The fields of the objects that a column of an Arrow type holds; empty where it holds none."""
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     inner = kind.value_type if is_list else kind
-    return object_fields(field.name for field in inner) if pa.types.is_struct(inner) else {}
+    try:
+        return object_fields(field.name for field in inner) if pa.types.is_struct(inner) else {}
+    except UnicodeDecodeError:
+        return {}
 
 
 def objects_of(value: Any, fields: Mapping[str, str]) -> Iterator[dict[str, Any]]:

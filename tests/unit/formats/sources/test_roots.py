@@ -99,9 +99,12 @@ def test_a_class_may_have_the_name_of_a_split(tree: Tree) -> None:
 def test_a_folder_that_names_no_class_is_refused(
     tree: Tree, tmp_path: Path, door: str, files: list[str], words: str
 ) -> None:
-    message = refusal(door, tree(*files), tmp_path / "target")
+    root = tree(*files)
+    (root / "idx.json").write_text('{"owl": 0}')
+    message = refusal(door, root, tmp_path / "target")
     assert words in message
     assert ("train.csv" in files) == ("source/train.csv" in message)
+    assert "idx.json" not in message
 
 
 def test_class_depth_takes_the_folders_for_classes(tree: Tree, tmp_path: Path) -> None:
