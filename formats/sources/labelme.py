@@ -51,13 +51,16 @@ def _document(content: bytes) -> Document | None:
         group = shape.get("group_id")
         key = (str(shape.get("label")), group) if isinstance(group, int) else number
         groups.setdefault(key, []).append(shape)
-    height, width = (value.get(f"image{side}") for side in ("Height", "Width"))
-    size = (
-        (height, width) if all(type(one) is int and 0 < one < _LONGEST for one in (height, width)) else (0, 0)
-    )
+    height, width = (_side(value.get(f"image{side}")) for side in ("Height", "Width"))
     return Document(
-        named if isinstance(named, str) else "", size, [partial(_object, one) for one in groups.values()]
+        named if isinstance(named, str) else "",
+        (height, width),
+        [partial(_object, one) for one in groups.values()],
     )
+
+
+def _side(value: Any) -> int:
+    return value if type(value) is int and 0 < value < _LONGEST else 0
 
 
 def _object(shapes: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
