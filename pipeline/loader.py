@@ -194,7 +194,7 @@ class Loader(NamedArguments):
         check_owner(self._owner)
         with self._lock.get():
             running = self._begin_pass()
-        steps = self._progress and self._progress.steps
+        steps = running.progress.steps
         if steps and steps.last_is_empty and not self._warned_of_empty_batch:
             self._warned_of_empty_batch = True
             warnings.warn(
@@ -203,9 +203,9 @@ class Loader(NamedArguments):
                 stacklevel=2,
             )
         if "accelerate.state" in sys.modules:
-            from .adapters.accelerate import announced
+            from .adapters.accelerate import announce
 
-            return announced(running, len(steps) if steps else 0)
+            announce(running)
         return running
 
     def _begin_pass(self) -> EpochIterator:

@@ -1,12 +1,17 @@
-"""Accelerate: ``accumulate`` also applies the gradients of an epoch's last batches, which fill no step."""
+"""Accelerate: how many processes it has, and that it learns which batch of a loader is an epoch's last.
+
+Without the latter, ``accumulate`` would not apply the gradients of last batches, which fill no step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import weakref
 from typing import Any
 
 from accelerate.data_loader import DataLoaderStateMixin  # type: ignore[import-untyped]
-from accelerate.state import GradientState, is_initialized  # type: ignore[import-untyped]
+from accelerate.state import GradientState, PartialState, is_initialized  # type: ignore[import-untyped]
+
+from ..execution.passes import EpochIterator, Progress
 
 
 class _Pass(DataLoaderStateMixin):  # type: ignore[misc]  # accelerate is optional
@@ -14,23 +19,27 @@ class _Pass(DataLoaderStateMixin):  # type: ignore[misc]  # accelerate is option
 
     _drop_last = True  # gather_for_metrics leaves nothing out: a padded batch has a mask
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Progress) -> None:
         self.gradient_state = GradientState()
+        self.progress = progress
 
 
-def announced(running: Iterator[Any], batches: int) -> Iterator[Any]:
-    """The same ``batches`` of a pass; an accelerator, if there is one, is told which is the last."""
-    if not is_initialized():
-        return running
-    return _announced(running, batches)
+def _is_at_end(known: Any) -> bool:
+    return bool(known.progress.received == len(known.progress.steps))
 
 
-def _announced(running: Iterator[Any], batches: int) -> Iterator[Any]:
-    known = _Pass()
-    known.begin()
-    try:
-        for number, batch in enumerate(running, 1):
-            known.end_of_dataloader = number == batches
-            yield batch
-    finally:
-        known.end()
+# Here, as the base class sets it on its subclasses.
+_Pass.end_of_dataloader = property(_is_at_end, lambda known, value: None)
+
+
+def announce(running: EpochIterator) -> None:
+    """Tell an accelerator, if there is one, of a pass until it is dropped."""
+    if is_initialized():
+        known = _Pass(running.progress)
+        known.begin()
+        weakref.finalize(running, known.end)
+
+
+def number_of_processes() -> int:
+    """Number of processes of the accelerator; 1 if there is none."""
+    return int(PartialState().num_processes) if is_initialized() else 1

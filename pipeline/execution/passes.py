@@ -262,7 +262,7 @@ class EpochIterator:
         self._form = form
         self._keep = keep
         self._batches = batches
-        self._progress = progress
+        self.progress = progress
         self._totals = totals
         self._first = batches.handed_out
         self._complete = False
@@ -283,20 +283,20 @@ class EpochIterator:
         if self._complete:
             raise StopIteration
         try:
-            if self._handed_out > len(self._progress.steps):  # an interrupt lost the end of the pass
+            if self._handed_out > len(self.progress.steps):  # an interrupt lost the end of the pass
                 raise StopIteration
             finished = next(self._batches)
         except StopIteration:
-            if self._handed_out < len(self._progress.steps):
+            if self._handed_out < len(self.progress.steps):
                 self._ended = True  # the worker was stopped before the end of the pass
             self._check_ended()  # another thread may have ended the pass meanwhile
             self._complete = True
             self._count()
-            self._keep(self._batches, self._progress)
+            self._keep(self._batches, self.progress)
             raise
         except BaseException:
             # An interrupt leaves the prefetcher open, and this iterator goes on.
-            self._ended = self._progress.failed = self._batches.closed
+            self._ended = self.progress.failed = self._batches.closed
             raise
         self._count()
         is_first = not self._totals.bad_keys
@@ -313,7 +313,7 @@ class EpochIterator:
         return self._batches.handed_out - self._first
 
     def _count(self) -> None:
-        self._progress.received = min(self._handed_out, len(self._progress.steps))
+        self.progress.received = min(self._handed_out, len(self.progress.steps))
 
     def _check_ended(self) -> None:
         if self._ended:
@@ -330,7 +330,7 @@ class EpochIterator:
     def exchange(self, batches: Prefetcher) -> None:
         """Take other batches for the rest of the pass; only while it is paused."""
         self._batches = batches
-        self._first = batches.handed_out - self._progress.received
+        self._first = batches.handed_out - self.progress.received
 
     @property
     def ready(self) -> int:
@@ -344,7 +344,7 @@ class EpochIterator:
 
     def end(self) -> None:
         """End the pass, and drop the batches that were not received; after a complete pass do nothing."""
-        self._ended = self._progress.received < len(self._progress.steps)
+        self._ended = self.progress.received < len(self.progress.steps)
         if not self._complete:
             self._batches.close()
 

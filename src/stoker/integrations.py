@@ -13,6 +13,8 @@ from typing import Any
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.loader import Loader
 
+__all__ = ["with_loaders"]
+
 _STATE = "stoker_loader.json"
 
 

@@ -32,7 +32,18 @@ def paths() -> list[str]:
 
 
 FOLDERS = ("formats", "augment", "bucketing", "pipeline")
-FRAMEWORKS = ("torch", "tensorflow", "jax", "nvidia", "ml_dtypes", "lightning", "keras", "mxnet", "cupy")
+FRAMEWORKS = (
+    "torch",
+    "tensorflow",
+    "jax",
+    "nvidia",
+    "ml_dtypes",
+    "lightning",
+    "keras",
+    "mxnet",
+    "cupy",
+    "accelerate",
+)
 HOMES = {
     "torch": "pipeline/adapters/torch/",
     "tensorflow": "pipeline/adapters/tensorflow.py",
@@ -40,6 +51,7 @@ HOMES = {
     "keras": "pipeline/adapters/keras.py",
     "mxnet": "pipeline/adapters/mxnet.py",
     "cupy": "pipeline/adapters/cupy.py",
+    "accelerate": "pipeline/adapters/accelerate.py",
     "nvidia": "pipeline/engines/dali/",
     "ml_dtypes": "pipeline/adapters/numpy.py",
 }

@@ -32,6 +32,7 @@ PUBLIC = (
     "stoker.augment.steps",
     "stoker.bucketing",
     "stoker.errors",
+    "stoker.integrations",
 )
 SITE = runpy.run_path(str(ROOT / "tools" / "docs" / "site_pages.py"))
 

@@ -130,12 +130,11 @@ class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[m
 
 
 def _processes_of_accelerate() -> int:
-    """Number of processes if Accelerate is in use, or else 1."""
     if "accelerate.state" not in sys.modules:
         return 1
-    from accelerate.state import PartialState, is_initialized  # type: ignore[import-untyped]
+    from ..accelerate import number_of_processes
 
-    return int(PartialState().num_processes) if is_initialized() else 1
+    return number_of_processes()
 
 
 def iterable_dataset(loader: Loader) -> torch.utils.data.IterableDataset[Any]:
