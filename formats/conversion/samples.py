@@ -472,6 +472,12 @@ class SampleChecker:
         labels = None
         if label is not None:
             labels = tuple(self._labels(label if _is_list(label) else [label], "label", key))
+            if len(labels) > len(set(labels)) and {0, 1}.issuperset(labels):
+                raise ConfigError(
+                    f"label must be the numbers of classes, found {label!r}, which repeats 0 or 1",
+                    key=key,
+                    hint="Of a number for each class, give those that are 1: np.flatnonzero(label).",
+                )
         values, arrays = (
             [(name, store_value(name, arguments[name], column, key)) for name, column in columns.items()]
             for columns in (form.values, form.arrays)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from stoker._native import probe_jpeg_files
 from stoker.arguments import check_progress, named_arguments
-from stoker.errors import SourceError
+from stoker.errors import SourceError, with_details
 from stoker.urls import is_url
 
 from ..codecs.codec import MAX_PIXELS, Codec, ImageHeader
@@ -124,7 +124,13 @@ def list_images(
     if source_format.name == "folder" and is_flat(src):
         options = SourceOptions(unlabelled=True)
     source = Source(src, options)
-    listing = list_source(source, source_format)
+    try:
+        listing = list_source(source, source_format)
+    except SourceError as error:
+        if source_format.name != "list" or "=" not in (error.hint or ""):
+            raise
+        hint = f"{error.hint} These are arguments of stoker.convert; in place, a list has path and label."
+        raise with_details(error, hint=hint) from error
     if classes is not None:  # they number the labels, whichever have no image
         return number_classes(listing, classes, src)
     if listing.missing_classes:

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker.errors import SourceError
+from stoker.log import EventLog
 
 from ..dataset.columns import ListColumn, Strings, each, take_strings
 from ..token_columns import join_captions
@@ -30,6 +31,7 @@ from .classes import number_names
 Rows = npt.NDArray[np.int64]
 Paths = str | os.PathLike[str]
 
+_LOG = EventLog("conversion")
 PREDICT = (
     "To predict numbers, give unlabelled=True, which keeps them as columns of the index: "
     "ImageLoader(columns=('image', 'age')) returns them."
@@ -147,7 +149,16 @@ class EntryColumns:
         return number_names(self._labels.text(everything))[1]
 
     def others(self, rows: Rows) -> dict[str, pa.Array]:
-        """The further columns of the entries at ``rows``, (M,) each."""
+        """The further columns of the entries at ``rows``, (M,) each; a message names those of lists."""
+        lists = [
+            name for name, column in self._others.items() if list in column.types and name != self._captions
+        ]
+        if lists:
+            _LOG.warning(
+                f"lists of {self._path}",
+                f"the lists of {', '.join(sorted(lists))} become texts in JSON; give numbers to predict a "
+                "column each",
+            )
         return {name: self._others[name].take(rows, name, self._path) for name in sorted(self._others)}
 
 

@@ -36,6 +36,7 @@ from .options import SourceOptions
 from .source import Source
 
 _INTEGER = re.compile(r"-?\d{1,18}")
+_SEVERAL_NUMBERS = re.compile(r"\.[A-Za-z]{3,4}(\s+-?[\d.]+)+$")  # behind a name with a suffix
 _LARGEST = 1 << 63
 _MOST_SHOWN = 200  # characters of names in a message
 _SEVERAL, _BETWEEN = "labels", "|"
@@ -367,6 +368,12 @@ def _read_lines(file: Path, _: _Columns) -> Iterator[Entry]:
             if not line.strip():
                 continue
             path, *label = line.strip().rsplit(maxsplit=1)
+            if _SEVERAL_NUMBERS.search(path):
+                _fail(
+                    file,
+                    f"line {number + 1} has several numbers: {shorten(line.strip(), _MOST_SHOWN)}",
+                    "Write a .csv with a name for each column, and name those of classes with label_column.",
+                )
             if len(label) != 1 or not _INTEGER.fullmatch(label[0]):
                 shown = shorten(line.strip(), _MOST_SHOWN)
                 _fail(file, f"line {number + 1} is not a path and a number: {shown}")

@@ -127,6 +127,10 @@ def test_names_of_classes_are_numbered_as_they_occur_and_numbers_stay_as_they_ar
         writer.write(noise(0), label=0)
         with pytest.raises(ConfigError, match="label is -1"):
             writer.write(noise(0), label=-1)
+    with stoker.Writer(tmp_path / "vectors") as writer:
+        writer.write(noise(0), label=[2, 0])
+        with pytest.raises(ConfigError, match=r"which repeats 0 or 1(?s:.)*np\.flatnonzero"):
+            writer.write(noise(0), label=np.array([0, 1, 1]))
 
 
 def test_several_labels_of_a_sample_are_multi_hot_in_batches(tmp_path: Path) -> None:

@@ -340,3 +340,9 @@ def test_a_folder_without_labels_is_named(tmp_path: Path, caplog: pytest.LogCapt
     Image.new("RGB", (32, 24)).save(folder / "1.jpg")
     assert "without labels" in repr(stoker.open(folder))
     assert "have no labels; folders in it would name classes" in caplog.text
+
+
+def test_an_option_that_a_list_in_place_lacks_is_one_of_conversions(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("id,breed\n1.jpg,pug\n")
+    with pytest.raises(SourceError, match=r"label_column='breed'(?s:.)*arguments of stoker\.convert"):
+        stoker.open(tmp_path / "list.csv")

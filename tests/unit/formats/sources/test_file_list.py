@@ -225,6 +225,7 @@ def test_links_are_followed_unless_the_caller_refuses_them(folder: Path, tmp_pat
     [
         (".dat", "path,label\n", "neither a folder nor"),
         (".txt", "images/0.jpg dog\n", "line 1 is not a path and a number: images/0.jpg dog"),
+        (".txt", "images/0.jpg 0 1 0\n", "line 1 has several numbers"),
         (".csv", "", "has no entries"),
         (".csv", "path,label\n", "has no entries"),
         (".csv", "path,label\n\udcff\udcfe,a\n", "cannot be parsed"),
@@ -481,3 +482,9 @@ def test_absolute_paths_stay_in_the_named_folder_unless_an_option_says_otherwise
     assert (
         stoker.convert(source, tmp_path / "all", source_options=everywhere).written == (2, 1)[kind == "yolo"]
     )
+
+
+def test_a_message_names_lists_that_become_texts(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    entry = {"path": "images/0.jpg", "label": 1, "gaze": [0.5, 0.25]}
+    assert listed(folder, json.dumps([entry]), ".json").columns["gaze"].to_pylist() == ["[0.5, 0.25]"]
+    assert "the lists of gaze become texts in JSON" in caplog.text
