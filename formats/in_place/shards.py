@@ -85,11 +85,13 @@ def index(
     classes: Sequence[str] | None = None,
     checksums: bool = False,
     allow_loss: Fraction | None = None,
+    damaged: list[StokerError] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Manifest:
     """Make a dataset of existing shards without rewriting them."""
     # Records that cannot be used, and the rest of a shard after a damage, are an error that names all; with
-    # ``allow_loss``, up to this share of records are left out and counted. Every record is read once and its
+    # ``allow_loss``, up to this share of records are left out and counted; a list ``damaged`` gets the errors
+    # instead. Every record is read once and its
     # checksums are verified. From a tar archive at a URL, only headers and small members are fetched, unless
     # ``checksums`` is set. An image whose header cannot be read is left out and counted in
     # ``Manifest.skipped``. The sidecars of the container, such as DALI's ``.idx`` files of TFRecord shards,
@@ -105,7 +107,7 @@ def index(
     by_ranges = chosen.scan_headers is not None and is_url(shards[0].file) and not checksums
 
     def make(folder: Path) -> Manifest:
-        indexer = _Indexer(folder, shards, names, classes, allow_loss, progress)
+        indexer = _Indexer(folder, shards, names, classes, allow_loss, damaged, progress)
         return indexer.run(locations, by_ranges=by_ranges)
 
     return _make_at_url(make, Store(into)) if is_url(into) else publish_index(Path(into), make)
@@ -118,11 +120,14 @@ def list_shards(source: Source) -> Listing:
     names = replace(names, label_type=source.options.label_type or names.label_type)
     with temporary_folder("stoker-index-") as temporary:  # the index stays mapped
         folder = Path(temporary)
-        manifest = index([source.path], folder, container=container.name, names=names)
+        damaged: list[StokerError] = []
+        manifest = index([source.path], folder, container=container.name, names=names, damaged=damaged)
         dataset = Dataset(folder, manifest, open_index(folder, manifest), [])
         listing = list_samples(dataset, [shard.file for shard in shards])
     skipped = (Skip("", reason) for reason, number in manifest.skipped.items() for _ in range(number))
-    return replace(listing, root=os.fspath(source.path), skipped=tuple(skipped), manifest=None)
+    return replace(
+        listing, root=os.fspath(source.path), skipped=tuple(skipped), damaged=tuple(damaged), manifest=None
+    )
 
 
 def _make_at_url(make: Callable[[Path], Manifest], store: Store) -> Manifest:
@@ -147,6 +152,7 @@ class _Indexer:
     names: FeatureNames
     classes: Sequence[str] | None
     allow_loss: Fraction | None
+    damaged: list[StokerError] | None
     progress: Callable[[int, int], None] | None
 
     def __post_init__(self) -> None:
@@ -159,7 +165,7 @@ class _Indexer:
         self._has_masks: bool | None = None  # Whether the first sample has a class mask
         self._mask_values: set[int] = set()
         self._skipped: Counter[str] = Counter()
-        self._damaged: list[StokerError] = []
+        self._damaged: list[StokerError] = [] if self.damaged is None else self.damaged
         self._lost: dict[str, Counter[str]] = defaultdict(Counter)  # the reasons, by the name of a class
         self._total, self._done = sum(shard.size for shard in self.shards), 0
 
@@ -286,6 +292,10 @@ class _Indexer:
     def _check_damage(self) -> None:
         remedy = "Or leave them out: stoker index SHARDS --into DATASET --allow-loss {share:g}"
         total = self._rows.count + sum(self._skipped.values()) + len(self._damaged)
+        if not self._rows.count:
+            check_damage(self._damaged, 0, None, "")
+        if self.damaged is not None:
+            return
         for skip in check_damage(self._damaged, total, self.allow_loss, remedy):
             self._skipped[skip.reason] += 1
             _LOG.warning(f"{skip.key} {skip.detail}", f"{skip.key} is left out: {skip.detail}")
@@ -335,8 +345,10 @@ class _Indexer:
         if self._label_type is type(None) is not label_type and self._rows.places():
             forgotten, self._rows = self._rows.places(), _Rows(self.folder, self.names.columns)
             for number, key in forgotten:  # the first records lack the label that others have
-                where = {"path": self.shards[number].file, "shard": self._shard_names[number], "key": key}
-                self._damaged.append(with_details(label_type_error(None, label_type), **where))
+                where: dict[str, Any] = {"path": self.shards[number].file, "shard": self._shard_names[number]}
+                self._damaged.append(
+                    SourceError("the record has no label, unlike those after it", key=key, **where)
+                )
             self._label_type = label_type
         if label_type is not self._label_type:
             raise label_type_error(sample.label, self._label_type)

@@ -554,6 +554,21 @@ def test_one_error_names_all_damage_which_allow_loss_leaves_out(
     )
 
 
+def test_damaged_tfrecords_are_left_out_of_a_conversion_as_of_an_index(tmp_path: Path) -> None:
+    for number in range(3):
+        write_tfrecord(tmp_path / f"{number}.tfrecord", [example(jpeg(i), i % 2) for i in range(4)])
+    data = bytearray((tmp_path / "1.tfrecord").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "1.tfrecord").write_bytes(data)
+    command = ("convert", str(tmp_path / "*.tfrecord"), tmp_path / "out")
+    with pytest.raises(
+        CorruptRecordError, match=r"(?s)checksum.*1\.tfrecord.*On the command line: --allow-loss"
+    ):
+        run(*command)
+    assert "skipped 1: record or file that cannot be used" in run(*command, "--allow-loss", "20%")
+    assert len(stoker.open(tmp_path / "out")) == 10
+
+
 def test_a_wrong_option_is_not_an_error_of_every_record(indexed: Indexed) -> None:
     records = [example(jpeg(0), b"name%d" % i) for i in range(200)]
     with pytest.raises(SourceError, match="label") as caught:
