@@ -96,6 +96,7 @@ class Store:
         protocol = self._fs.protocol
         self._protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
         self._is_web = self.url.startswith(_WEB)
+        self._receives = self._is_web and hasattr(self._fs, "set_session")  # as fsspec's own file system
 
     def __repr__(self) -> str:
         return f"Store({without_credentials(self.url)!r})"
@@ -122,10 +123,10 @@ class Store:
             return None
 
     def download(self, name: str, file: Path) -> None:
-        most = (self.size(name) if self._is_web else 0) or _MOST_UNSTATED
+        most = (self.size(name) if self._receives else 0) or _MOST_UNSTATED
 
         def fetch() -> None:
-            if not self._is_web:
+            if not self._receives:
                 self._fs.get_file(self._readable(name), os.fspath(file))
                 return
             with file.open("wb") as target:
@@ -147,7 +148,7 @@ class Store:
         return self._existing(name, f"read (bytes {start} to {stop})", read)
 
     def _cat(self, name: str, **limits: int) -> bytes:
-        if self._is_web:
+        if self._receives:
             parts = list[bytes]()
             most = limits["end"] - limits["start"] if limits else _MOST_WHOLE
             if self._receive(name, parts.append, most, **limits) > most and not limits:
