@@ -35,11 +35,15 @@ _OF_THE_PATH = (
 )  # fmt: skip
 _OF_THE_MACHINE = frozenset(os.strerror(number) for number in errno.errorcode if number not in _OF_THE_PATH)
 _GONE = os.strerror(errno.ENOENT)
-_RESOURCES = {
-    os.strerror(number): "Raise the limit of open files (ulimit -n), or close loaders that are not used."
-    for number in (errno.EMFILE, errno.ENFILE)
-} | dict.fromkeys(
-    (NO_MEMORY, os.strerror(errno.ENOMEM)), "Use fewer threads or smaller batches, or allow more memory."
+_RESOURCES = (
+    {
+        os.strerror(number): "Raise the limit of open files (ulimit -n), or close loaders that are not used."
+        for number in (errno.EMFILE, errno.ENFILE)
+    }
+    | {os.strerror(errno.EAGAIN): "Use fewer threads, or raise the limit of threads (ulimit -u, pids.max)."}
+    | dict.fromkeys(
+        (NO_MEMORY, os.strerror(errno.ENOMEM)), "Use fewer threads or smaller batches, or allow more memory."
+    )
 )
 """What to do where the machine has no more of something, by the reason of the failure."""
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

@@ -6,13 +6,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import PurePosixPath
 from queue import Empty, SimpleQueue
 from typing import SupportsIndex, TypeVar
 
 from stoker.arguments import whole_number
+from stoker.errors import EngineError, StokerError
 
 Item = TypeVar("Item")
 Label = TypeVar("Label")
@@ -24,6 +25,23 @@ _VERSION_1 = ("cpu", "cpu,cpuacct")  # folders of its groups
 _TICK = 0.1  # seconds between two reports of progress, and until an interrupt is noticed
 
 
+@contextmanager
+def starting_threads() -> Iterator[None]:
+    """Raise EngineError where the system allows the process no more threads."""
+    try:
+        yield
+    except (BlockingIOError, RuntimeError) as error:
+        if isinstance(error, StokerError) or not (
+            isinstance(error, BlockingIOError) or "start new thread" in str(error)
+        ):
+            raise
+        raise EngineError(
+            "the system allows this process no more threads",
+            hint="Use fewer threads (num_threads), or raise the limit of the user or the container "
+            "(ulimit -u, pids.max).",
+        ) from error
+
+
 def bounded_map(
     pool: ThreadPoolExecutor, tasks: Iterable[tuple[Label, Callable[[], Result]]], ahead: int
 ) -> Iterator[tuple[Label, Result]]:
@@ -32,7 +50,8 @@ def bounded_map(
     window: deque[tuple[Label, Future[Result]]] = deque()
     try:
         for label, task in tasks:
-            window.append((label, pool.submit(task)))
+            with starting_threads():
+                window.append((label, pool.submit(task)))
             if len(window) > ahead:
                 first, future = window.popleft()
                 yield first, future.result()
@@ -109,7 +128,8 @@ class TaskGroup:
 
     def start(self, task: Callable[[], object]) -> None:
         """Submit a task. It does not run if the pool is shut down before it starts."""
-        self._pool.submit(partial(_run, task, self._ended))
+        with starting_threads():
+            self._pool.submit(partial(_run, task, self._ended))
         self.left += 1
 
     def wait(self, show: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from stoker._native import crc32c
 from stoker.errors import StorageError
+from stoker.log import EventLog
 from stoker.processes import cached_property
 
 from ..codecs.header import HEIC_MISSING, reads_heic
@@ -154,6 +155,9 @@ class FoundDataset:
     local: Callable[[str], Path]
 
 
+_LOG = EventLog("dataset")
+
+
 def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) -> Summary | None:
     """Return the datasets at the target if an earlier conversion has made all of this plan, else None."""
     # ``find`` returns the dataset of a split, or raises OSError or ValueError if there is none.
@@ -194,7 +198,11 @@ def _is_same(plan: ConversionPlan, split: str, dataset: FoundDataset) -> bool:
     if stated != (manifest.sample_type, manifest.options, manifest.classes, manifest.annotations):
         return False
     files = [listing] if listing.masks is None else [listing, listing.masks]
-    if max(int(listed.modified.max()) for listed in files) > dataset.modified:
+    newest = max(files, key=lambda listed: int(listed.modified.max()))
+    if int(newest.modified.max()) > dataset.modified:
+        key = newest.keys[int(newest.modified.argmax())].as_py()
+        words = "so the dataset may be the conversion of another file (or a clock is wrong)"
+        _LOG.warning(str(dataset.location), f"{key} is newer than the dataset in {dataset.location}, {words}")
         return False
     data_file = find_container(manifest.container).data_file
     sizes = {data_file(Path(shard.path or shard.name)).as_posix(): shard.bytes for shard in manifest.shards}

@@ -24,6 +24,7 @@ from stoker.augment.steps import BatchStep, Step, split_last_custom
 from stoker.errors import EngineError, StokerError
 from stoker.formats.codecs.codec import CODECS, Codec, engine_decodes, is_native
 from stoker.formats.dataset.index import Samples
+from stoker.formats.threads import starting_threads
 from stoker.types import DType, Layout
 
 from .base import (
@@ -124,7 +125,8 @@ class NativeEngine:
         self._layout = _GREY if self._is_grey else _LAYOUTS[settings.image_format.layout]
         self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
         self._reads_parts = settings.mapped and _native.jpeg_decoder() == "stoker"
-        self._pool = _native.Pool(settings.num_threads, settings.cached_samples)
+        with starting_threads():
+            self._pool = _native.Pool(settings.num_threads, settings.cached_samples)
         self._python = ThreadPoolExecutor(settings.num_threads, "stoker-python")
         self._buffers = _native.BufferPool(_SPARE_BUFFERS)
         self._empty = settings.allocate or self._buffers.array
@@ -141,8 +143,9 @@ class NativeEngine:
         batch = PendingBatch(work, images, np.empty(len(work.samples), np.uint8))
         by_pillow = np.flatnonzero(~_DECODES[work.samples.codec]).tolist()
         batch.waiting += len(by_pillow)
-        for i in by_pillow:
-            self._python.submit(self._decode, batch, i)
+        with starting_threads():
+            for i in by_pillow:
+                self._python.submit(self._decode, batch, i)
         self._count_ready(batch)
         self._in_flight.append(batch)
 

@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from stoker.errors import LoaderClosedError
+from stoker.formats.threads import starting_threads
 from stoker.processes import OwnerProcess
 
 T = TypeVar("T")
@@ -95,7 +96,8 @@ class WorkerThread:
         atexit.unregister(end_workers)
         atexit.register(end_workers)
         try:
-            self._thread.start()
+            with starting_threads():
+                self._thread.start()
         except RuntimeError:  # the system allows no more threads
             if self._thread.ident is None:  # Ctrl-C during a start that succeeds raises it, too
                 del _running[self._thread]

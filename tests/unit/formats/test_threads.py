@@ -13,14 +13,15 @@ from functools import partial
 from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from helpers.processes import interrupted_everywhere
 
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, EngineError
 from stoker.formats import threads as module
-from stoker.formats.threads import TaskGroup, available_cores, bounded_map, check_threads
+from stoker.formats.threads import TaskGroup, available_cores, bounded_map, check_threads, thread_map
 
 
 @pytest.fixture
@@ -219,3 +220,18 @@ def test_an_error_cancels_the_tasks_that_have_not_started(pool: ThreadPoolExecut
     go.set()
     pool.shutdown(wait=True)
     assert len(began) < 10
+
+
+def test_a_limit_of_threads_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+    with pytest.raises(EngineError, match=r"no more threads[^$]*ulimit -u"):
+        list(thread_map(str, [1], "test", 1, 1))
+    with pytest.raises(EngineError, match=r"no more threads"):
+        TaskGroup(ThreadPoolExecutor(1)).start(int)
+
+
+def test_other_errors_of_a_pool_are_raised_as_they_are() -> None:
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        TaskGroup(pool).start(int)

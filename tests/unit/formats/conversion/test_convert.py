@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from helpers.options import convert
 from PIL import Image
 
 import stoker
+from stoker.errors import DatasetError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.protobuf import parse_example
 from stoker.formats.sources.class_folder import list_folder
@@ -217,3 +219,14 @@ def test_labels_and_columns_of_a_list_are_in_the_dataset(photos: Path, tmp_path:
     labels = stoker.open(tmp_path / "several").index.arrow("label").to_pylist()
     assert labels == [[], [0], [0, 1], [0, 1, 2]]
     assert stoker.verify(tmp_path / "several").ok
+
+
+@pytest.mark.usefixtures("every_event")
+def test_a_file_that_is_newer_than_the_dataset_is_named(
+    photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    os.utime(photos / "dog/3.jpg", (4e9, 4e9))  # the clock of another machine
+    with pytest.raises(DatasetError, match="there is a dataset already"):
+        stoker.convert(photos, tmp_path / "out")
+    assert "dog/3.jpg is newer than the dataset" in caplog.text
