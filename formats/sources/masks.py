@@ -2,7 +2,8 @@
 
 A mask has the path of its image, up to the suffix (ADE20K: ``ADE_train_1.jpg`` and ``ADE_train_1.png``). In
 Cityscapes, the mask of ``x_leftImg8bit.png`` is ``x_gtFine_labelTrainIds.png`` or, where that is missing,
-``x_gtFine_labelIds.png``. The two folders may be nested differently: a file name that occurs once suffices.
+``x_gtFine_labelIds.png``. A mask may also be named ``x_mask.png``, as by Roboflow, ISIC and Carvana, and then
+lie beside its image. The two folders may be nested differently: a file name that occurs once suffices.
 
 A value of an instance mask is ``class * 1000 + n``, as in Cityscapes, or a plain number; then a class mask
 has the class of the object, as in Pascal VOC. Stoker takes the class from the class mask if the caller has
@@ -35,7 +36,8 @@ from .objects import ObjectTable
 from .source import Source, SourceFolder
 
 _IMAGE_ENDING = "_leftImg8bit"
-_MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds")
+_NAMED = ("_mask", "-mask", "_masks", "_segmentation", "_seg", "_gt", "_label")
+_MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds", *_NAMED)
 _INSTANCE_ENDINGS = ("", "_gtFine_instanceIds")
 _AHEAD = 8  # masks in memory beyond those that are read
 # cityscapesScripts, helpers/labels.py: classes with objects that its evaluation counts.
@@ -80,13 +82,15 @@ def _pair_files(
     by_path = {_stem(key): row for row, key in enumerate(masks.names())}
     names = Counter(stem.rpartition("/")[2] for stem in by_path)
     by_name = {name: row for stem, row in by_path.items() if names[name := stem.rpartition("/")[2]] == 1}
+    if os.fspath(listing.root) == folder.root:  # no image is its own mask
+        endings = tuple(filter(None, endings))
     mask_of = np.array([_mask_of(key, by_path, by_name, endings) for key in listing.names()], np.int64)
     rows = np.flatnonzero(mask_of >= 0)
     if not len(rows):
         raise SourceError(
             f"not one of {len(listing):,} images has {kind} among {len(masks):,}",
             path=folder.root,
-            hint=f"{kind.capitalize()} has the name of its image, up to the suffix.",
+            hint=f"{kind.capitalize()} has the name of its image, up to the suffix, or this name and _mask.",
         )
     used = masks.take(mask_of[rows])
     several = Counter(map(_stem, masks.names()))
@@ -97,7 +101,9 @@ def _pair_files(
             path=folder.root,
             hint="Keep one of them in the folder.",
         )
-    without = (Skip(key, f"image without {kind}") for key in listing.keys.filter(mask_of < 0).to_pylist())
+    beside = {*used.names()} if os.fspath(listing.root) == folder.root else set()
+    others = [key for key in listing.keys.filter(mask_of < 0).to_pylist() if key not in beside]
+    without = (Skip(key, f"image without {kind}") for key in others)
     return replace(listing.take(rows), skipped=tuple(sorted([*listing.skipped, *without]))), used
 
 

@@ -51,8 +51,7 @@ _LAYERS = {
 """Names of a folder that say that images are in it, and not of which class."""
 _COCO = "Export them as COCO{}: stoker convert FILE.json TARGET --images {}"
 _CURES = {
-    MASKS: "Put the masks into a folder, each under the name of its image: stoker convert {0} TARGET "
-    "--masks MASKS",
+    MASKS: "Name the folder of the masks: stoker convert {0} TARGET --masks {0}",
     TEXTS: "Write a list of path, label and text: stoker convert LIST.jsonl TARGET --images {0}",
     METADATA: "Take it as a dataset of Hugging Face: stoker.convert(datasets.load_dataset('imagefolder', "
     "data_dir={0!r}, split='train'), TARGET)",

@@ -442,3 +442,18 @@ def test_masks_of_objects_beside_labels_or_mapped_classes_are_refused(tmp_path: 
     (root / "list.csv").write_text("path,label\nJPEGImages/2007_000001.jpg,a\n")
     with pytest.raises(ConfigError, match="labels of images"):
         converted(root / "list.csv", tmp_path / "out", instances=objects)
+
+
+@pytest.mark.parametrize("folder", ["masks", "images"])
+@pytest.mark.parametrize("ending", ["_mask", "-mask", "_seg"])
+def test_masks_may_have_an_ending_and_lie_beside_their_images(
+    tmp_path: Path, folder: str, ending: str
+) -> None:
+    for name in ("images", folder):
+        (tmp_path / name).mkdir(exist_ok=True)
+    for number in range(2):
+        Image.new("RGB", (8, 6)).save(tmp_path / "images" / f"{number}.jpg")
+        Image.fromarray(np.full((6, 8), number, np.uint8)).save(tmp_path / folder / f"{number}{ending}.png")
+    dataset = converted(tmp_path / "images", tmp_path / "out", masks=tmp_path / folder)
+    assert dataset.keys(range(len(dataset))) == ["0.jpg", "1.jpg"]
+    assert dataset.manifest.skipped == {}
