@@ -452,14 +452,6 @@ def test_a_block_may_be_closed_while_it_is_read(
         assert [first.result(60), *others.result(60)] == pictures[:2] * 4
 
 
-def test_a_folder_may_have_the_name_of_a_table(pictures: list[bytes], tmp_path: Path) -> None:
-    (folder := tmp_path / "train.parquet").mkdir()
-    for number in range(2):
-        write(folder / f"part-{number}.snappy.parquet", {"image": pictures, "label": [number] * 7})
-    (folder / "_SUCCESS").touch()
-    assert converted(folder, tmp_path / "shards").labels.tolist() == [0] * 7 + [1] * 7
-
-
 @pytest.mark.parametrize(
     ("labels", "options", "expected"),
     [
