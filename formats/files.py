@@ -270,12 +270,12 @@ def _blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 @contextmanager
-def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder that is written into."""
+def folder_lock(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold the lock of a folder that is written into; ``wait`` until it is free, or raise LockedError."""
     # The kernel holds the lock (flock(2)) and releases it when the process ends, however it ends. A lock file
     # that is left over locks no other process out.
     path = folder / LOCK_NAME
-    descriptor = _acquire(path)
+    descriptor = _acquire(path, wait=wait)
     try:
         yield
     finally:
@@ -286,11 +286,17 @@ def folder_lock(folder: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _acquire(path: Path) -> int:
+def is_one_of_ranks() -> bool:
+    """Whether a launcher has started this process as one of several that run the same program."""
+    names = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+    return any(os.environ.get(name, "").isdecimal() and int(os.environ[name]) > 1 for name in names)
+
+
+def _acquire(path: Path, *, wait: bool) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
-            _lock(descriptor, path.parent)
+            _lock(descriptor, path.parent, wait=wait)
             if _is_same_file(descriptor, path):
                 return descriptor
         except BaseException as error:  # after an interrupt, too, this process must not keep the lock
@@ -305,10 +311,10 @@ def _acquire(path: Path) -> int:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, folder: Path) -> None:
+def _lock(descriptor: int, folder: Path, *, wait: bool) -> None:
     """Lock a file; where its file system has no locks, as Lustre without -o flock, say so and go on."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise

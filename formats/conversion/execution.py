@@ -17,7 +17,7 @@ from typing import Any
 from stoker.errors import EngineError, StokerError, optional_import
 from stoker.urls import is_url
 
-from ..files import check_target, folder_lock, os_errors, temporary_folder
+from ..files import check_target, folder_lock, is_one_of_ranks, os_errors, temporary_folder
 from ..threads import TaskGroup
 from .listed_samples import check_loss, check_no_class_lost
 from .options import Engine, Progress
@@ -49,7 +49,8 @@ def open_target(
     check_target(folder)
     with os_errors(folder, resumes=resumes):
         folder.mkdir(parents=True, exist_ok=True)
-        with folder_lock(folder):
+        # Ranks of a training that all begin with this call wait for the first, and find its datasets.
+        with folder_lock(folder, wait=is_one_of_ranks()):
             state = Unfinished(folder, plan)
             state.empty_trash()
             yield state

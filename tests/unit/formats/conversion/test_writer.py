@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -444,3 +445,19 @@ def test_labels_of_samples_with_several_or_none_are_no_numbers(tmp_path: Path) -
                 read(dataset)
         with pytest.raises(DatasetError, match=f"the samples have {name}"):
             stoker.ImageLoader(dataset, batch_size=1, transforms=[Resize(8)], sampler=stoker.ClassBalanced())
+
+
+def test_ranks_that_begin_with_one_conversion_wait_for_the_first(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    together = threading.Barrier(3)
+
+    def convert(_: int) -> bool:
+        listed = iter([together.wait])
+        progress = lambda *_: next(listed, lambda: 0)()  # noqa: E731
+        return stoker.convert(photos, tmp_path / "out", progress=progress).already
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sorted(pool.map(convert, range(3))) == [False, True, True]
+    assert stoker.verify(tmp_path / "out").ok
