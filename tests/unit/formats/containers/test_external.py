@@ -85,6 +85,7 @@ def test_an_index_of_shards_at_urls_has_their_paths_or_urls(
         assert sorted(path.name for path in (tmp_path / "into").glob("[!.]*") if path.suffix != ".idx") == [
             "dataset.json",
             "index.arrow",
+            "sha256.json",
         ]
 
 
