@@ -90,7 +90,8 @@ LOADER_ARGUMENTS = {
     **dict.fromkeys(
         ("cache_limit", "cache_size"), '`reading=stoker.Reading(cache=stoker.Cache(folder, "100GB"))`'
     ),
-    "handler": '`errors=stoker.BadSamples("skip")`',
+    "handler": '`errors=stoker.BadSamples("skip")`; for archives that are cut or lack labels, '
+    "`stoker index --allow-loss 1%`",
     "write_mode": '`encoding="jpeg"` or `"raw"` of `stoker.convert`',
 }
 """Equivalents of the arguments of other loaders, as the guide writes them."""
