@@ -188,7 +188,7 @@ def sha256_content(manifest: Manifest, before: bytes | None = None, folder: obje
 def _manifest_digests(manifest: Manifest) -> tuple[str, str]:
     # Without the paths of shards, which a copy changes.
     shards = tuple(replace(shard, path=None) for shard in manifest.shards)
-    content = replace(manifest, shards=shards).to_json().encode()
+    content = replace(manifest, shards=shards).to_json().encode("utf-8", "surrogatepass")
     return digest_of(crc32c(content)), hashlib.sha256(content).hexdigest()
 
 

@@ -131,6 +131,8 @@ def slow_needs(needs: frozenset[str], last_custom: frozenset[str]) -> tuple[str,
 _MEANINGS = {
     "composition": "images of several samples (Mosaic, DetectionMixUp, CopyPaste)",
     "direct": "crops of objects (ObjectCrop)",
+    "image_size": "batches whose images differ in size (padded, ragged)",
+    "sizes by step": "batches of different sizes (RandomSizes, AspectBuckets)",
 }
 """Needs in a user's words, where a need has another name than its transform."""
 

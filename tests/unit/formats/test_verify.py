@@ -71,6 +71,13 @@ def test_an_image_that_decodes_to_another_size_than_its_header_says_is_found(
     assert "the decoded image is 9 x 7, not" in report.problems[0].message
 
 
+def test_a_manifest_with_half_a_surrogate_pair_is_checked(make_dataset: Make) -> None:
+    folder = make_dataset("tfrecord")
+    manifest = json.loads((folder / MANIFEST_NAME).read_text())
+    (folder / MANIFEST_NAME).write_text(json.dumps({**manifest, "classes": ["\ud800"]}))
+    assert not stoker.verify(folder).ok
+
+
 def test_a_flipped_bit_is_found_in_file_record_and_payload(make_dataset: Make) -> None:
     folder = make_dataset()
     flip_bit(stoker.open(folder), 4)
