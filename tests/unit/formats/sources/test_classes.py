@@ -251,7 +251,9 @@ def test_classes_and_maps_that_do_not_fit_are_refused(
         converted(photos, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
     with pytest.raises(ConfigError, match="this source has none"):
-        converted(photos, tmp_path / "out", classes=["cat"], masks=photos)
+        converted(
+            photos, tmp_path / "out", classes=["cat"], masks=shutil.copytree(photos, tmp_path / "masks")
+        )
 
 
 @pytest.mark.parametrize("name", ["caf\u00e9", "golden retriever ", "'quoted'", "a,b"])
