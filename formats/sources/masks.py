@@ -82,9 +82,12 @@ def _pair_files(
     by_path = {_stem(key): row for row, key in enumerate(masks.names())}
     names = Counter(stem.rpartition("/")[2] for stem in by_path)
     by_name = {name: row for stem, row in by_path.items() if names[name := stem.rpartition("/")[2]] == 1}
-    if os.fspath(listing.root) == folder.root:  # no image is its own mask
-        endings = tuple(filter(None, endings))
-    mask_of = np.array([_mask_of(key, by_path, by_name, endings) for key in listing.names()], np.int64)
+    find = partial(_mask_of, by_path=by_path, by_name=by_name)
+    is_beside = os.fspath(listing.root) == folder.root
+    named = tuple(filter(None, endings))
+    if is_beside and any(find(key, endings=named) >= 0 for key in listing.names()):
+        endings = named  # no image is its own mask
+    mask_of = np.array([find(key, endings=endings) for key in listing.names()], np.int64)
     rows = np.flatnonzero(mask_of >= 0)
     if not len(rows):
         raise SourceError(
@@ -101,7 +104,7 @@ def _pair_files(
             path=folder.root,
             hint="Keep one of them in the folder.",
         )
-    beside = {*used.names()} if os.fspath(listing.root) == folder.root else set()
+    beside = {*used.names()} if is_beside else set()
     others = [key for key in listing.keys.filter(mask_of < 0).to_pylist() if key not in beside]
     without = (Skip(key, f"image without {kind}") for key in others)
     return replace(listing.take(rows), skipped=tuple(sorted([*listing.skipped, *without]))), used
