@@ -29,13 +29,13 @@ def usual_columns(batch_as: Any) -> tuple[str, ...] | None:
     }.get(batch_as if isinstance(batch_as, str) else "")
 
 
-def batch_form(batch_as: BatchForm | None, columns: Sequence[str]) -> Callable[[Any], Any] | None:
-    """The function that makes ``batch_as`` of a batch with these columns; None leaves it a named tuple.
+def batch_form(batch_as: BatchForm, columns: Sequence[str]) -> Callable[[Any], Any]:
+    """The function that makes ``batch_as`` of a batch with these columns.
 
     Raises:
         ConfigError: There is no such form, or it needs a column that the batch lacks.
     """
-    if batch_as is None or callable(batch_as):
+    if callable(batch_as):
         return batch_as
     if isinstance(batch_as, Mapping):
         _check(columns, list(batch_as.values()), "batch_as")

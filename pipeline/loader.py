@@ -18,7 +18,6 @@ from stoker.arguments import NamedArguments, whole_number
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess, PerProcess
 
-from .batch_forms import batch_form
 from .execution.passes import EpochIterator, FirstSteps, Prefetcher, Progress, following_producers
 from .execution.pipeline import ColumnSpec, Pipeline, Producer
 from .execution.ranks import Process, check_ranks
@@ -126,7 +125,11 @@ class Loader(NamedArguments):
                 hint="Take smaller batches, or last_batch='partial' or 'pad'.",
             )
         self._epoch_steps = steps if pipeline.has_equal_epochs else None
-        self._form = batch_form(self.arguments.get("batch_as"), pipeline.columns)
+        self._form = None
+        if (batch_as := self.arguments.get("batch_as")) is not None:
+            from .batch_forms import batch_form
+
+            self._form = batch_form(batch_as, pipeline.columns)
         if self._workers:
             self._workers.close()
             self._workers = None

@@ -11,7 +11,6 @@ from stoker.arguments import optional_number, whole_number
 from stoker.types import Color, DType, Layout
 
 from .. import adapters
-from ..batch_forms import BatchForm, check_objects, usual_columns
 from ..execution.ranks import find_process
 from ..execution.stats import StatsTotals, explain_slow_engine
 from ..loader import Loader, given_arguments
@@ -36,6 +35,7 @@ from .planned_batches import check_crops
 from .sizes import Sizes, make_size_plan
 
 if TYPE_CHECKING:
+    from ..batch_forms import BatchForm
     from .captions import Tokens
 
 
@@ -196,8 +196,11 @@ class ImageLoader(Loader):
         bad_samples = check_option("errors", errors, BadSamples) or BadSamples()
         forms = Objects(objects) if isinstance(objects, str) else objects  # type: ignore[arg-type]  # checked
         forms = check_option("objects", forms, Objects) or Objects()
-        check_objects(batch_as, forms, output)
-        columns = usual_columns(batch_as) if columns is None else columns
+        if batch_as is not None:
+            from ..batch_forms import check_objects, usual_columns
+
+            check_objects(batch_as, forms, output)
+            columns = usual_columns(batch_as) if columns is None else columns
         seeds = (
             seed if isinstance(seed, Seeds) else Seeds(whole_number("seed", seed), whole_number("seed", seed))
         )

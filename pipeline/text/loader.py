@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from stoker.bucketing.groups import LastGroup
 from stoker.errors import ConfigError
 
 from .. import adapters
-from ..batch_forms import BatchForm, usual_columns
 from ..engines.registry import choose_placement, device_name, numbered_device, this_machine
 from ..execution.ranks import find_process
 from ..execution.stats import StatsTotals
@@ -37,6 +36,9 @@ from ..order.sampling import Sampler, SampleSource, open_source
 from .batching import BatchingConfig
 from .config import ids_dtype, make_config
 from .text_pipeline import TextPipeline
+
+if TYPE_CHECKING:
+    from ..batch_forms import BatchForm
 
 
 class TextLoader(Loader):
@@ -173,7 +175,10 @@ class TextLoader(Loader):
         reading: Reading | None = None,
     ) -> None:
         arguments = given_arguments(TextLoader, locals())
-        columns = usual_columns(batch_as) if columns is None else columns
+        if batch_as is not None and columns is None:
+            from ..batch_forms import usual_columns
+
+            columns = usual_columns(batch_as)
         shared_by = check_option("ranks", ranks, Ranks) or Ranks()
         reads = check_option("reading", reading, Reading) or Reading()
         check_unused(reads, ("read_ahead", "mapped", "exact", "max_pixels"), "a TextLoader")
