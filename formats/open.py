@@ -16,7 +16,6 @@ from .dataset.index import open_index
 from .dataset.manifest import is_dataset
 from .dataset.versions import load_version, local_folder, split_version
 from .files import check_named, is_unicode, printable_name, read_errors
-from .sources.classes import check_classes
 
 
 @named_arguments
@@ -72,7 +71,11 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     """
     check_named(dataset=path)
     path, version = split_version(path, version)
-    names = check_classes(classes)
+    names = None
+    if classes is not None:
+        from .sources.classes import check_classes
+
+        names = check_classes(classes)
     with read_errors(path):
         if cache is not None:
             from .remote.cached_dataset import open_cached

@@ -225,7 +225,7 @@ def _drain(in_flight: Iterable[_Started]) -> None:
                     producer.finish()
 
 
-_LOG = EventLog("samples")
+EVENTS = EventLog("samples")
 
 
 @dataclass
@@ -352,7 +352,7 @@ class EpochIterator:
 def _report_bad_samples(finished: FinishedBatch, *, is_first: bool) -> None:
     what = f"a bad sample was {'skipped' if finished.skipped else 'replaced'}"
     if not is_first:
-        _LOG.warning("bad", f"{what}: {', '.join(map(repr, finished.bad_keys))}")
+        EVENTS.warning("bad", f"{what}: {', '.join(map(repr, finished.bad_keys))}")
         return
     warnings.warn(
         f"{what}, {finished.bad_keys[0]!r}; "

@@ -15,7 +15,6 @@ from stoker.bucketing import Batchify, PreferencePairs
 from stoker.bucketing.batchify import Labels
 from stoker.errors import ConfigError
 from stoker.formats.tokenization import common_special_tokens
-from stoker.log import EventLog
 from stoker.processes import cached_property
 
 from ..execution.pipeline import ColumnSpec, batch_type
@@ -26,7 +25,6 @@ from .batching import BatchingConfig
 from .planner import TextPlanner
 from .token_reader import TokenReader
 
-EVENTS = EventLog("samples")
 _TRAINED = ("labels", "loss_weights")
 _RECORDED = {"pad_to_multiple_of": "pad_multiple"}  # the names of arguments in states
 
@@ -196,6 +194,8 @@ def _report_untrained(keeps: npt.NDArray[np.bool_] | None, dataset: SampleSource
         raise ConfigError(
             f"the dataset has only samples {what}", path=dataset.path, hint="Give a larger max_length."
         )
+    from ..execution.passes import EVENTS
+
     left_out = f"{(~keeps).sum():,} of {len(keeps):,} samples"
     EVENTS.warning("untrained", f"{left_out} of {dataset.path} are left out, {what}: max_length is too small")
 

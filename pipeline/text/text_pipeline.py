@@ -28,7 +28,7 @@ from ..order.orders import Order
 from ..order.sampling import batched_values, is_remote
 from ..order.schedule import PlannedSteps
 from .arrays import document_begins, rows_of_segments, rows_of_tokens
-from .config import EVENTS, TextLoaderConfig
+from .config import TextLoaderConfig
 from .planner import TextEpoch, TokenSlices
 from .token_reader import PayloadLocations
 
@@ -139,6 +139,8 @@ class TextPipeline(Pipeline):
         """The batch of what was made, in the framework's arrays."""
         labels = [array for name, array in made.arrays.items() if name.endswith(("labels", "targets"))]
         if labels and not self.config.maker.slices and all(np.all(array == _IGNORED) for array in labels):
+            from ..execution.passes import EVENTS
+
             EVENTS.warning(
                 "no labels", "a batch has no token that a model is trained on: its mean loss is NaN"
             )
