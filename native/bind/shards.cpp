@@ -8,10 +8,11 @@ namespace {
 
 using View = nb::ndarray<nb::memview, const std::uint8_t, nb::ndim<1>>;
 
-void make(Shards* self, const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped) {
+void make(Shards* self, const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped,
+          bool listing) {
     require(paths.size() == sizes.size(), "paths and sizes must have the same length");
     const nb::gil_scoped_release release;
-    new (self) Shards(paths, sizes, mapped);
+    new (self) Shards(paths, sizes, mapped, listing);
 }
 
 View view(const Shards& shards, std::int64_t shard, std::int64_t offset, std::int64_t length) {
@@ -43,7 +44,7 @@ void will_need(const Shards& shards, const Vector<std::int32_t>& shard, const Ve
 
 void bind_shards(nb::module_& m) {
     nb::class_<Shards>(m, "Shards")
-        .def("__init__", make, "paths"_a, "sizes"_a, "mapped"_a = true)
+        .def("__init__", make, "paths"_a, "sizes"_a, "mapped"_a = true, "listing"_a = true)
         .def("view", view, "shard"_a, "offset"_a, "length"_a)
         .def("has_checksums", [](const Shards& shards, std::int64_t shard) {
             return shards.file(shard, 0, 0)->has_checksums();

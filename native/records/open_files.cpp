@@ -1,15 +1,86 @@
 #include "records/open_files.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <list>
+#include <map>
+#include <mutex>
 #include <system_error>
+#include <utility>
 
 namespace stoker {
 namespace {
 
-constexpr std::size_t kMostRecent = 256;  // so that several loaders stay below the usual limit of a process
+constexpr std::size_t kMostRecent = 256;  // of all loaders, below the usual limit of a process
+std::atomic<std::uint64_t> next_id{0};
+
+}  // namespace
+
+// The descriptors of all objects of OpenFiles. It is never destroyed: threads may read until the process ends.
+struct Descriptors {
+    using Key = std::pair<std::uint64_t, std::size_t>;  // an object of OpenFiles, and a file of its dataset
+    using Open = std::shared_ptr<const Descriptor>;
+    using Recent = std::list<std::pair<Key, Open>>;
+
+    Open find(const Key& key) {
+        const std::lock_guard<std::mutex> lock(mutex);
+        return found(key);
+    }
+
+    Open keep(const Key& key, Open opened) {
+        Open dropped;  // closed after the lock is free
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (auto earlier = found(key)) return earlier;
+        recent.emplace_front(key, opened);
+        entries[key] = recent.begin();
+        if (recent.size() > kMostRecent) {
+            dropped = std::move(recent.back().second);
+            entries.erase(recent.back().first);
+            recent.pop_back();
+        }
+        return opened;
+    }
+
+    void forget(std::uint64_t id) {
+        Recent dropped;
+        const std::lock_guard<std::mutex> lock(mutex);
+        auto entry = entries.lower_bound({id, 0});
+        while (entry != entries.end() && entry->first.first == id) {
+            dropped.splice(dropped.begin(), recent, entry->second);
+            entry = entries.erase(entry);
+        }
+    }
+
+    std::mutex mutex;
+
+  private:
+    Open found(const Key& key) {
+        const auto entry = entries.find(key);
+        if (entry == entries.end()) return nullptr;
+        recent.splice(recent.begin(), recent, entry->second);
+        return entry->second->second;
+    }
+
+    Recent recent;  // used last first
+    std::map<Key, Recent::iterator> entries;
+};
+
+namespace {
+
+Descriptors& descriptors() {
+    static Descriptors* const all = [] {
+        auto* made = new Descriptors;
+        // A forked child must not inherit the lock from a thread that it does not have.
+        ::pthread_atfork([] { descriptors().mutex.lock(); }, [] { descriptors().mutex.unlock(); },
+                         [] { descriptors().mutex.unlock(); });
+        return made;
+    }();
+    return *all;
+}
 
 }  // namespace
 
@@ -33,31 +104,17 @@ std::size_t Descriptor::read(const std::string& path, std::int64_t offset, std::
     return done;
 }
 
+OpenFiles::OpenFiles() : id_(next_id.fetch_add(1)) {}
+
+OpenFiles::~OpenFiles() { descriptors().forget(id_); }
+
 std::shared_ptr<const Descriptor> OpenFiles::open(std::size_t file, const std::string& path) {
-    {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        if (auto found = find(file)) return found;
-    }
+    Descriptors& all = descriptors();
+    const Descriptors::Key key{id_, file};
+    if (auto found = all.find(key)) return found;
     // Without the lock, because a network file system may take long to open or close a file.
     auto opened = std::make_shared<const Descriptor>(path);
-    std::shared_ptr<const Descriptor> dropped;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (auto found = find(file)) return found;
-    recent_.emplace_front(file, opened);
-    entries_[file] = recent_.begin();
-    if (recent_.size() > kMostRecent) {
-        dropped = std::move(recent_.back().second);
-        entries_.erase(recent_.back().first);
-        recent_.pop_back();
-    }
-    return opened;
-}
-
-std::shared_ptr<const Descriptor> OpenFiles::find(std::size_t file) {
-    const auto entry = entries_.find(file);
-    if (entry == entries_.end()) return nullptr;
-    recent_.splice(recent_.begin(), recent_, entry->second);
-    return entry->second->second;
+    return all.keep(key, std::move(opened));
 }
 
 }  // namespace stoker

@@ -3,12 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
-#include <utility>
 
 namespace stoker {
 
@@ -30,21 +26,20 @@ class Descriptor {
     int number_;
 };
 
-// The files of a dataset that are open: those in use, and the ones used last up to a limit. A dataset may have
-// thousands of files, and a process usually may open 1,024.
+// The files of a dataset that are open: those in use, and the ones used last up to a limit, which all datasets of the
+// process share. A dataset may have thousands of files, and a process usually may open 1,024.
 class OpenFiles {
   public:
+    OpenFiles();
+    ~OpenFiles();
+    OpenFiles(const OpenFiles&) = delete;
+    OpenFiles& operator=(const OpenFiles&) = delete;
     // Returns the descriptor of a file, which stays open while the caller holds it. Any thread may call this.
     // Throws std::system_error.
     std::shared_ptr<const Descriptor> open(std::size_t file, const std::string& path);
 
   private:
-    using Recent = std::list<std::pair<std::size_t, std::shared_ptr<const Descriptor>>>;
-    std::shared_ptr<const Descriptor> find(std::size_t file);
-
-    std::mutex mutex_;
-    Recent recent_;  // used last first
-    std::unordered_map<std::size_t, Recent::iterator> entries_;
+    std::uint64_t id_;  // of this object among those of the process
 };
 
 }  // namespace stoker

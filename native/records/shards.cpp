@@ -116,7 +116,7 @@ std::vector<Range> join_ranges(std::vector<Range> ranges, std::int64_t gap) {
 }  // namespace
 
 DataFile::DataFile(const std::string& path, std::int64_t size, std::size_t file,
-                   std::shared_ptr<OpenFiles> open_files)
+                   std::shared_ptr<OpenFiles> open_files, bool may_be_listing)
     : path_(path), size_(size), file_(file), open_files_(std::move(open_files)) {
     // Neither a mapping nor a check needs the descriptor later, and a dataset may have thousands of shards.
     const Descriptor descriptor(path);
@@ -126,6 +126,7 @@ DataFile::DataFile(const std::string& path, std::int64_t size, std::size_t file,
         if (map == MAP_FAILED) fail(path);
         map_ = static_cast<std::uint8_t*>(map);
     }
+    if (!may_be_listing) return;
     try {
         find_listing(descriptor);
     } catch (...) {  // a constructor that fails has no destructor
@@ -186,11 +187,12 @@ void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcep
     }
 }
 
-Shards::Shards(const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped) {
+Shards::Shards(const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped,
+               bool listing) {
     auto files = std::make_shared<DataFiles>();
     const std::shared_ptr<OpenFiles> open_files = mapped ? nullptr : std::make_shared<OpenFiles>();
     for (std::size_t i = 0; i < paths.size(); ++i)
-        files->push_back(std::make_shared<const DataFile>(paths[i], sizes[i], i, open_files));
+        files->push_back(std::make_shared<const DataFile>(paths[i], sizes[i], i, open_files, listing));
     files_ = std::move(files);
 }
 

@@ -19,7 +19,8 @@ class DataFile {
   public:
     // Maps the file if `open_files` is null. Otherwise read() opens the file, as number `file` of `open_files`.
     // Throws std::system_error, and std::length_error if the file has another size.
-    DataFile(const std::string& path, std::int64_t size, std::size_t file, std::shared_ptr<OpenFiles> open_files);
+    DataFile(const std::string& path, std::int64_t size, std::size_t file, std::shared_ptr<OpenFiles> open_files,
+             bool may_be_listing);
     ~DataFile();
     DataFile(const DataFile&) = delete;
     DataFile& operator=(const DataFile&) = delete;
@@ -61,7 +62,7 @@ struct Range {
 // The data files of a dataset.
 class Shards {
   public:
-    Shards(const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped);
+    Shards(const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped, bool listing);
 
     // Returns the files. A batch holds them, so they can be read after close() until the batch is done.
     std::shared_ptr<const DataFiles> files() const;

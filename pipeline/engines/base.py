@@ -29,6 +29,7 @@ from stoker.types import Color, DType, Layout, Size
 
 if TYPE_CHECKING:
     from stoker.augment.params import ImageParams
+    from stoker.formats.dataset.dataset import Dataset
 
     from ..options import DaliOptions
 
@@ -144,6 +145,7 @@ class EngineSettings:
     batch_size: int = 1  # Samples of the largest batch
     verify: bool = True  # Whether each payload is compared with its checksum
     mapped: bool = True  # Whether files are mapped into memory
+    listing: bool = True  # Whether a file that begins as a listing of image files is one
     exact: bool = False  # Whether images are decoded at their full size even if they then become much smaller
     # Samples of mosaics that stay decoded in memory, because other mosaics show them again
     cached_samples: int = 0
@@ -193,10 +195,17 @@ def to_bfloat16(array: Any) -> Any:
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
-def open_shards(files: Sequence[Path | str], sizes: Sequence[int], *, mapped: bool = True) -> Shards:
-    """Open data files; the caller closes them."""
+def list_files(datasets: Iterable[Dataset]) -> bool:
+    """Whether data files of some of these datasets are listings, which name image files of this machine."""
+    return any(one.manifest.container == "listing" for one in datasets)
+
+
+def open_shards(
+    files: Sequence[Path | str], sizes: Sequence[int], *, mapped: bool = True, listing: bool = True
+) -> Shards:
+    """Open data files, which the caller closes; with ``listing``, one that begins as a listing is one."""
     try:
-        return Shards(list(map(str, files)), list(sizes), mapped)
+        return Shards(list(map(str, files)), list(sizes), mapped, listing)
     except OSError as error:
         if error.errno is None:
             hint = "Rebuild the index with `stoker index`, or bring back the file that it was made for."

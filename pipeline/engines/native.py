@@ -123,7 +123,9 @@ class NativeEngine:
         self._settings = settings
         self._is_grey = settings.image_format.color == "gray"
         self._layout = _GREY if self._is_grey else _LAYOUTS[settings.image_format.layout]
-        self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
+        self._shards = open_shards(
+            settings.files, settings.sizes, mapped=settings.mapped, listing=settings.listing
+        )
         self._reads_parts = settings.mapped and _native.jpeg_decoder() == "stoker"
         with starting_threads():
             self._pool = _native.Pool(settings.num_threads, settings.cached_samples)

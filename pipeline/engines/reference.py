@@ -38,7 +38,9 @@ class ReferenceEngine:
         self.max_in_flight = settings.depth
         self._settings = settings
         self._image_format = settings.image_format
-        self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
+        self._shards = open_shards(
+            settings.files, settings.sizes, mapped=settings.mapped, listing=settings.listing
+        )
         self._pool = ThreadPoolExecutor(settings.num_threads, "stoker-reference")
         self._in_flight: deque[tuple[_Arrays, _Started]] = deque()
 

@@ -16,7 +16,7 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.columns import ArrayColumn, range_columns, shape_column
 
 from ..adapters import Adapter
-from ..engines.base import open_shards
+from ..engines.base import list_files, open_shards
 from ..execution.pipeline import ColumnSpec
 from ..options import ArrayForm
 from ..order.sampling import SampleSource
@@ -107,7 +107,9 @@ class ArrayReader:
         self._dataset = dataset
         self._config = config
         self._verify = verify
-        self._shards = open_shards(dataset.data_files, dataset.data_sizes, mapped=mapped)
+        self._shards = open_shards(
+            dataset.data_files, dataset.data_sizes, mapped=mapped, listing=list_files(dataset.datasets)
+        )
         self._pool = ThreadPoolExecutor(num_threads, "stoker-arrays")
 
     def start(self, positions: Int64) -> Callable[[], tuple[BatchArrays, dict[int, SampleError]]]:

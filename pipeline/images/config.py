@@ -20,7 +20,7 @@ from stoker.processes import cached_property
 from stoker.types import Color, DType, Layout
 
 from .. import options
-from ..engines.base import ImageFormat, open_shards
+from ..engines.base import ImageFormat, list_files, open_shards
 from ..execution.pipeline import ColumnSpec, batch_type
 from ..options import BadSamples, Seeds
 from ..order.exclusions import Replacements
@@ -258,7 +258,9 @@ def _form_of(source: SampleSource, color: Color) -> StoredForm:
     from stoker.formats.codecs.decode import stored_form  # it loads Pillow
 
     samples = source.samples(np.zeros(1, np.int64))
-    shards = open_shards(source.data_files, source.data_sizes, mapped=False)
+    shards = open_shards(
+        source.data_files, source.data_sizes, mapped=False, listing=list_files(source.datasets)
+    )
     try:
         data = shards.view(int(samples.shard[0]), int(samples.offset[0]), int(samples.length[0]))
         return stored_form(data, int(samples.codec[0]), int(samples.height[0]), int(samples.width[0]))

@@ -27,7 +27,7 @@ from stoker.types import Size
 
 from .. import adapters
 from ..adapters import Adapter, Framework
-from ..engines.base import Engine, EngineSettings, ImageFormat, Result, Work
+from ..engines.base import Engine, EngineSettings, ImageFormat, Result, Work, list_files
 from ..engines.registry import (
     ExecutionPlan,
     device_name,
@@ -95,6 +95,7 @@ class EngineSetup:
             max_pixels=self.reading.max_pixels,
             verify=self.reading.verify,
             mapped=self.reading.mapped,
+            listing=list_files(config.dataset.datasets),
             exact=self.reading.exact,
             cached_samples=self._cached_samples(config),
             allocate=adapter.allocate,

@@ -88,7 +88,7 @@ class TokenReader:
         # The columns of a whole dataset are views of its index, which take no memory.
         is_whole = dataset.fingerprint == dataset.manifest.fingerprint
         self._views = {name: dataset.column(name) for name in (*_WHERE, *self._columns) if is_whole}
-        self._shards = open_shards([str(file) for file in dataset.data_files], dataset.data_sizes)
+        self._shards = open_shards(dataset.data_files, dataset.data_sizes, listing=False)
         self._read_ahead = ReadAhead(dataset.data_sizes)
 
     @property

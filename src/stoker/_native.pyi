@@ -43,13 +43,17 @@ class Shards:
     Args:
         paths: Paths of the files.
         sizes: Bytes that each file must have.
-        mapped: Map the files; otherwise each payload is read into memory.
+        mapped: Map the files; otherwise each payload is read into memory. All files of the process share 256
+            descriptors.
+        listing: Read a file that begins as a listing of image files as one.
 
     Raises:
         OSError: A file cannot be opened, or has another size.
     """
 
-    def __init__(self, paths: Sequence[str], sizes: Sequence[int], mapped: bool = True) -> None: ...
+    def __init__(
+        self, paths: Sequence[str], sizes: Sequence[int], mapped: bool = True, listing: bool = True
+    ) -> None: ...
     def view(self, shard: int, offset: int, length: int) -> memoryview:
         """Return the bytes of a payload, read-only, and without a copy if the file is mapped.
 

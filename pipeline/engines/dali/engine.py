@@ -52,7 +52,9 @@ class DaliEngine:
         self.device = settings.device
         self.max_in_flight = settings.depth
         self._settings = settings
-        self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
+        self._shards = open_shards(
+            settings.files, settings.sizes, mapped=settings.mapped, listing=settings.listing
+        )
         self._scan = DamageScan(self._shards, settings)
         self._specs: dict[tuple[int, PipelineSpec], PipelineSpec] = {}  # the one in use, by family
         # By image column and specification. The pipeline that was used last stands last.

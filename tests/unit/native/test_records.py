@@ -120,3 +120,12 @@ class TestShards:
         assert descriptors(path) == 256
         assert all(bytes(shards.view(i, i % 200, 1)) == bytes([i % 200]) for i in range(2000))
         assert descriptors(path) == 256
+
+    def test_all_datasets_of_a_process_share_their_descriptors(self, path: Path) -> None:
+        several = [_native.Shards([str(path)] * 200, [200] * 200, mapped=False) for _ in range(4)]
+        for i in range(800):
+            assert bytes(several[i % 4].view(i // 4, i % 200, 1)) == bytes([i % 200])
+        assert descriptors(path) == 256
+        del several[2]
+        assert descriptors(path) == 192
+        assert bytes(several[0].view(0, 9, 1)) == b"\t"

@@ -640,6 +640,16 @@ def test_named_classes_may_rename_those_of_the_records_but_not_reorder_them(tmp_
     assert verified(tmp_path / "into").classes == ("tench", "goldfish")
 
 
+def test_a_shard_that_begins_as_a_listing_of_files_is_none(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name in ("STKLIST1", "b"):
+            member = tarfile.TarInfo(f"{name}.jpg")
+            member.size = len(jpeg(1))
+            archive.addfile(member, io.BytesIO(jpeg(1)))
+    loader = stoker.ImageLoader(stoker.open(tmp_path / "a.tar"), batch_size=2, columns=("image", "key"))
+    assert [batch.key for batch in loader] == [["STKLIST1", "b"]]
+
+
 def test_damaged_and_compressed_shards_are_refused(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", [example(jpeg(i), 0) for i in range(3)])
     data = bytearray(path.read_bytes())
