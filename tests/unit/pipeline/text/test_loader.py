@@ -17,7 +17,7 @@ from helpers.shards import N, Sequences, make, same
 import stoker
 from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, LoaderClosedError
-from stoker.pipeline.text.config import EVENTS
+from stoker.pipeline.execution.passes import EVENTS
 
 COLUMNS = ("input_ids", "attention_mask", "row")
 
