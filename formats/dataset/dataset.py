@@ -53,6 +53,10 @@ from .selection import (
 _PAYLOAD = ("offset", "length", "crc")
 
 
+class NoLabelsError(DatasetError, AttributeError):
+    """Samples have several labels or none, so that ``labels`` and ``targets`` are attributes they lack."""
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """One sample."""
@@ -207,13 +211,16 @@ class Dataset:
 
     @property
     def labels(self) -> npt.NDArray[np.int64]:
-        """(N,) int64: the class of every sample; DatasetError where samples have several, or none."""
+        """(N,) int64: the class of every sample; DatasetError where samples have several, or none.
+
+        The error is also an AttributeError, so that ``hasattr(dataset, "labels")`` is False there.
+        """
         if "label" not in self.types or "labels" in self.tasks:
             have, hint = "none", "Convert or index the source again with its labels."
             if "labels" in self.tasks:
                 have, hint = "several", "dataset.lists('label', range(len(dataset))) has them."
             message = f"labels must be one number a sample, and the samples have {have}"
-            raise DatasetError(message, path=self.path, hint=hint)
+            raise NoLabelsError(message, path=self.path, hint=hint)
         return self.column("label")
 
     @property

@@ -179,7 +179,8 @@ class Mixture:
     @property
     def labels(self) -> Int64:
         """(N,) int64: the class of every sample, copied from all datasets at each call."""
-        return self.column("label")
+        parts = enumerate(self.datasets)
+        return np.concatenate([self._relabelled(d, "label", one.labels) for d, one in parts])
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """(N,) values of a numeric index column, copied from all datasets at each call."""

@@ -128,10 +128,7 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
         """``classes``, ``class_to_idx``, ``targets`` and whatever else the dataset behind it has."""
         if name.startswith("_") or name == "data":
             raise AttributeError(name)
-        try:
-            return getattr(self.data, name)
-        except stoker.errors.DatasetError as error:  # it has no labels: hasattr is False
-            raise AttributeError(f"{name}: {error}") from error
+        return getattr(self.data, name)
 
     @property
     def samples(self) -> list[tuple[str, int]]:
@@ -318,11 +315,17 @@ class DataLoader(torch.utils.data.DataLoader[Any]):  # type: ignore[misc]  # tor
         self.position = _Position(self)
         self._idle: BatchMaker | None = None
 
+    def check_worker_number_rationality(self) -> None:
+        """Warn of more workers than cores, as torch does, where there are workers."""
+        if self._found() is None:
+            super().check_worker_number_rationality()
+
+    def _found(self) -> tuple[Dataset, npt.NDArray[np.int64] | None] | None:
+        return _resolved(self.dataset) if self.batch_sampler is not None else None
+
     def __iter__(self) -> Iterator[Any]:
-        found = _resolved(self.dataset) if self.batch_sampler is not None else None
-        if found is None:
-            return iter(super().__iter__())
-        return self._fast(*found)
+        found = self._found()
+        return iter(super().__iter__()) if found is None else self._fast(*found)
 
     def _fast(self, dataset: Dataset, positions: npt.NDArray[np.int64] | None) -> _Pass:
         listed, epoch, first = self.position.begin()

@@ -161,6 +161,9 @@ class TestDataLoader:
         image, label = next(iter(loader))[0]
         assert (tuple(image.shape), label) == ((3, 12, 16), 0)
 
+    def test_more_threads_than_cores_are_no_worker_processes(self, root: Path) -> None:
+        assert len(list(DataLoader(ImageFolder(root, CROP), batch_size=4, num_workers=999))) == 2
+
     def test_a_batch_has_names_and_other_datasets_are_torchs(self, root: Path) -> None:
         batch = next(iter(DataLoader(ImageFolder(root, [Resize((8, 8)), Normalize()]), 3)))
         assert batch["image"].dtype == torch.float32

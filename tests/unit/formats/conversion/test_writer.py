@@ -443,6 +443,9 @@ def test_labels_of_samples_with_several_or_none_are_no_numbers(tmp_path: Path) -
         for read in (lambda one: one.labels, lambda one: one.targets):
             with pytest.raises(DatasetError, match=f"one number a sample, and the samples have {name}"):
                 read(dataset)
+        mixture = stoker.mix([(dataset, 1), (dataset, 1)])
+        lacking = [(dataset, "labels"), (dataset, "targets"), (mixture, "labels")]
+        assert not any(hasattr(one, attribute) for one, attribute in lacking)
         with pytest.raises(DatasetError, match=f"the samples have {name}"):
             stoker.ImageLoader(dataset, batch_size=1, transforms=[Resize(8)], sampler=stoker.ClassBalanced())
 
