@@ -51,9 +51,14 @@ def _steps(transform: Any) -> Iterator[Any]:
     elif isinstance(transform, (list, tuple)):
         for one in transform:
             yield from _steps(one)
-    elif (name := type(transform).__name__) in ("Compose", "Sequential"):
-        for one in getattr(transform, "transforms", None) or list(transform):
-            yield from _steps(one)
+    elif (name := type(transform).__name__) in ("Compose", "Sequential") or _hands_over(transform):
+        inner = getattr(transform, "transforms", None)
+        yield from _steps(list(transform) if inner is None else inner)
+    elif name == "ImageClassification":  # of the weights of a model
+        how = {"interpolation": _plain(transform.interpolation), "antialias": transform.antialias}
+        yield augment.Resize(*transform.resize_size, **how)
+        yield augment.CenterCrop(*transform.crop_size)
+        yield augment.Normalize(tuple(transform.mean), tuple(transform.std))
     elif name in _NESTING and hasattr(transform, "transforms"):
         options = {"p": transform.p} if getattr(transform, "p", None) is not None else {}
         yield getattr(augment, name)(list(_steps(list(transform.transforms))), **options)
@@ -61,6 +66,21 @@ def _steps(transform: Any) -> Iterator[Any]:
         yield augment.ToDtype(_plain(getattr(transform, "dtype", "float32")))
     elif name not in _NOT_NEEDED:
         yield _translated(name, transform)
+
+
+class _Preset:
+    """The whole of a class that hands images over to its ``transforms``, as torchvision's references have."""
+
+    transforms: Any
+
+    def __call__(self, img: Any) -> Any:
+        return self.transforms(img)
+
+
+def _hands_over(transform: Any) -> bool:
+    code = getattr(getattr(type(transform), "__call__", None), "__code__", None)
+    known = _Preset.__call__.__code__
+    return code is not None and (code.co_code, code.co_names) == (known.co_code, known.co_names)
 
 
 def _translated(name: str, transform: Any) -> Any:

@@ -99,10 +99,16 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
                 hint="from stoker.torch import DataLoader",
             )
         self.data = stoker.open(path) if isinstance(path, (str, os.PathLike)) else path
-        self.transform = transform
+        self.options: dict[str, Any] = {"seed": seed, **options}
         self.target_transform = target_transform
-        self.options = {"transforms": stoker_transforms(transform), "seed": seed, **options}
+        self.transform = transform
         self._prepare()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "transform":  # trainers such as timm's set it after they have split the dataset
+            self.options = {**self.options, "transforms": stoker_transforms(value)}
+            self._maker = PerProcess(lambda: BatchMaker(self, None if _worker() is None else 1))
+        super().__setattr__(name, value)
 
     def _prepare(self) -> None:
         # Memory that forked workers share, so that a sample drawn by one of them counts in all.
@@ -110,7 +116,6 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
         self._drawn = np.frombuffer(shared, np.int32)[:-1]
         self._epoch = np.frombuffer(shared, np.int32)[-1:]
         self._lock = PerProcess(threading.Lock)
-        self._maker = PerProcess(lambda: BatchMaker(self, None if _worker() is None else 1))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if not name.startswith("_")} | {
@@ -120,7 +125,8 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         drawn, epoch = state.pop("drawn"), state.pop("epoch")
-        self.__dict__.update(state)
+        for name, value in state.items():
+            setattr(self, name, value)
         self._prepare()
         self._drawn[:], self._epoch[:] = drawn, epoch
 
@@ -220,6 +226,7 @@ class BatchMaker:
         except ConfigError:  # images of several sizes
             self._loader = ImageLoader(dataset.data, batch_size=1, sizes="ragged", **options)
         self._prefetch = prefetch
+        self.options = dataset.options
 
     def batch(self, rows: npt.NDArray[np.int64], epoch: int) -> Any:
         """The batch of these samples, with the parameters of an epoch."""
@@ -332,7 +339,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):  # type: ignore[misc]  # tor
         rows = [_checked(indices, len(self.dataset)) for indices in listed[first:]]
         rows = rows if positions is None else [positions[one] for one in rows]
         maker, self._idle = self._idle, None
-        if maker is None:
+        if maker is None or maker.options is not dataset.options:
             ahead = self.prefetch_factor * self.num_workers if self.prefetch_factor else 4
             pinned = bool(self.pin_memory) and torch.cuda.is_available()
             maker = BatchMaker(dataset, self.num_workers or None, ahead, pinned=pinned)

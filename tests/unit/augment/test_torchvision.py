@@ -77,6 +77,42 @@ def test_transforms_of_stoker_stay() -> None:
     assert stoker_transforms(named) is named
 
 
+class Preset:
+    """As a class of torchvision's references."""
+
+    def __init__(self, *transforms: Any) -> None:
+        self.transforms = compose(*transforms)
+
+    def __call__(self, image: Any) -> Any:
+        return self.transforms(image)
+
+
+class Doing(Preset):
+    def __call__(self, image: Any) -> Any:
+        return self.transforms(image) * 2
+
+
+def test_presets() -> None:
+    assert stoker_transforms(Preset(FLIP)) == [augment.RandomHorizontalFlip(0.3)]
+    assert stoker_transforms(Preset()) == []
+    with pytest.raises(ConfigError, match="Doing has no equivalent"):
+        stoker_transforms(Doing(FLIP))
+    of_weights = of_torchvision(
+        "ImageClassification",
+        crop_size=[224],
+        resize_size=[232],
+        mean=[0.5] * 3,
+        std=[0.2] * 3,
+        interpolation=Interpolation.BICUBIC,
+        antialias=True,
+    )
+    assert stoker_transforms(of_weights) == [
+        augment.Resize(232, interpolation="bicubic"),
+        augment.CenterCrop(224),
+        augment.Normalize((0.5,) * 3, (0.2,) * 3),
+    ]
+
+
 def test_dtypes_lose_the_name_of_their_library() -> None:
     float16 = type("dtype", (), {"__module__": "torch", "__str__": lambda self: "torch.float16"})()
     for name, options in (("ConvertImageDtype", {}), ("ToDtype", {"scale": True})):

@@ -82,6 +82,15 @@ class TestImageFolder:
         again = pickle.loads(pickle.dumps(data))
         assert torch.equal(again[5][0], first[5])
 
+    @pytest.mark.parametrize("kind", [DataLoader, of_torch.DataLoader])
+    def test_a_transform_can_be_set_later(self, root: Path, kind: Any) -> None:
+        data = ImageFolder(root, [Resize((8, 8))])
+        loader = kind(of_torch.Subset(data, [0, 1]), 2)
+        assert [images.shape[2:] for images, _ in loader] == [(8, 8)]
+        data.transform = [Resize((4, 4))]
+        assert [images.shape[2:] for images, _ in loader] == [(4, 4)]
+        assert pickle.loads(pickle.dumps(data))[0][0].shape[1:] == (4, 4)
+
     def test_options_of_loaders_are_refused(self, root: Path) -> None:
         with pytest.raises(ConfigError, match="batch_size must be given to the DataLoader"):
             ImageFolder(root, batch_size=4)
