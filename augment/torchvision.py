@@ -30,6 +30,8 @@ _FLOATS = {"ToTensor", "MaybeToTensor", "ConvertImageDtype"}
 _NESTING = {"RandomApply", "RandomChoice", "RandomOrder"}
 _ATTRIBUTES = {"sampler_options": "options"}
 """Attributes of torchvision's transforms that are not named as the arguments."""
+_OURS = {"CenterCrop": ("fill",), "MixUp": ("p",), "CutMix": ("p",)}
+"""Arguments that torchvision's transforms lack; those that resize PIL images need no ``antialias``."""
 
 
 def stoker_transforms(transform: Any) -> Any:
@@ -78,7 +80,7 @@ class _Preset:
 
 
 def _hands_over(transform: Any) -> bool:
-    code = getattr(getattr(type(transform), "__call__", None), "__code__", None)
+    code = getattr(inspect.getattr_static(type(transform), "__call__", None), "__code__", None)
     known = _Preset.__call__.__code__
     return code is not None and (code.co_code, code.co_names) == (known.co_code, known.co_names)
 
@@ -105,9 +107,11 @@ def _translated(name: str, transform: Any) -> Any:
 
 
 def _has_arguments(known: Callable[..., Any], transform: Any) -> bool:
-    """Whether a transform has an attribute for each argument that has no default."""
-    needed = [one.name for one in inspect.signature(known).parameters.values() if one.default is one.empty]
-    return all(hasattr(transform, _ATTRIBUTES.get(name, name)) for name in needed)
+    """Whether a transform has an attribute for each argument, and is no other class of this name."""
+    return all(
+        name in _OURS.get(known.__name__, ("antialias",)) or hasattr(transform, _ATTRIBUTES.get(name, name))
+        for name in inspect.signature(known).parameters
+    )
 
 
 def _plain(value: Any) -> Any:

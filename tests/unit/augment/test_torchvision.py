@@ -66,6 +66,7 @@ def test_nested_transforms_and_those_that_are_not_needed() -> None:
     jitter = augment.ColorJitter((0.6, 1.4), hue=(-0.1, 0.1))
     flips = [augment.RandomHorizontalFlip(0.3), augment.RandomVerticalFlip(1)]
     assert made == [augment.RandomApply([jitter], 0.8), augment.RandomChoice(flips)]
+    assert stoker_transforms(of_torchvision("CenterCrop", size=(8, 8))) == [augment.CenterCrop(8)]
 
 
 def test_transforms_of_stoker_stay() -> None:
@@ -126,9 +127,11 @@ def test_dtypes_lose_the_name_of_their_library() -> None:
     [
         (compose(CROP, of_torchvision("FiveCrop", size=3)), "the transform FiveCrop has no equivalent"),
         (lambda image: image, "<lambda>.* has no equivalent"),
-        (of_torchvision("RandomResizedCrop"), "RandomResizedCrop has no equivalent"),  # not torchvision's
+        # Not torchvision's, but timm's.
+        (of_torchvision("RandAugment", ops=[], num_layers=2), "RandAugment has no equivalent"),
+        (of_torchvision("RandomErasing", probability=0.25, mode="pixel"), "RandomErasing has no equivalent"),
         (
-            of_torchvision("Resize", size=8, interpolation=Interpolation.HAMMING),
+            of_torchvision("Resize", size=8, interpolation=Interpolation.HAMMING, max_size=None),
             "Resize of torchvision: .*hamming",
         ),
     ],
