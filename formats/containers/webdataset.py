@@ -341,17 +341,15 @@ class _Values:
     def label(self, name: str) -> int | str | None:
         value = self.value(name)
         if isinstance(value, str):
-            if (whole := _WHOLE.fullmatch(value)) is not None:
-                return int(whole[2])
-            if not _FRACTION.fullmatch(value):
+            if not (whole := _WHOLE.fullmatch(value)) and not _FRACTION.fullmatch(value):
                 return value.strip() or None
-            value = float(value)
+            value = int(whole[2]) if whole else float(value)
         if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
-            return int(value)
-        if isinstance(value, float):
+            value = int(value)
+        if isinstance(value, float) or (isinstance(value, int) and value < 0):
             raise SourceError(
-                f"{name} must be an integer or a name, as it is a class, found {value}",
-                hint="Name another member for the label, or none.",
+                f"{name} must be an integer from 0 or a name, as it is a class, found {value}",
+                hint="Leave out samples without a class, or name another member for the label, or none.",
             )
         return value
 

@@ -86,7 +86,7 @@ def _list(name: str, source: Source) -> Listing:  # noqa: C901, PLR0915 - one pa
         )
     shard, record, offset, length, pieces = np.array(ranges, np.int64)[rows].T
     try:
-        of_type = source.options.label_type and "several"
+        of_type = "several" if source.options.label_type in ("several", "multi-hot") else None
         labels, classes = columns.labels(rows, of_type) if any(labelled) else (None, ())
     except SourceError as error:
         raise with_details(error, path=source.path) from error

@@ -6,6 +6,7 @@ or from columns of a table, which may also have smaller numbers.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -37,6 +38,8 @@ PREDICT = (
     "ImageLoader(columns=('image', 'age')) returns them."
 )
 """The hint where labels are numbers with fractions."""
+_INTEGER = re.compile(r"-?\d{1,18}")
+_TEXTS_SIDE_BY_SIDE = re.compile(r"['\"]\s+['\"]")
 _LEADING_ZERO = re.compile(r"\s*[+-]?0\d")
 _EXACT_DIGITS = 15  # of an integer, which a float always keeps
 _LARGEST_EXACT = 1 << 53  # a float holds all integers up to here
@@ -106,21 +109,19 @@ class EntryColumns:
         """
         types = self._labels.types
         types.discard(type(None))
-        if not self._cells and len(types) > 1:
+        if not self._cells and str in types and len(types) > 1:
             raise ValueError("some labels are numbers and some are names")
         counts = np.frombuffer(self._label_counts, np.int64)
         chosen = ListColumn.of_counts(counts, np.arange(int(counts.sum()))).take(rows)
         classes: tuple[str, ...] = ()
         numbers = self._labels.integers(chosen.values)
-        if numbers is not None and label_type in ("one-hot", "multi-hot"):
-            return ones(ListColumn(chosen.starts, numbers), label_type), ()
-        if numbers is not None and self._several and label_type is None:
-            check_no_vectors(ListColumn(chosen.starts, numbers))
         if numbers is None:
             if float in types and str not in types:
                 raise ValueError("the labels are numbers, but no integers")
             numbers, classes = number_names(self._labels.text(chosen.values))
-        return ListColumn(chosen.starts, numbers).to_arrow() if self._several else pa.array(numbers), classes
+        if not self._several and label_type is None:
+            return pa.array(numbers), classes
+        return in_form(ListColumn(chosen.starts, numbers), classes, label_type)
 
     def differing(self, pairs: Rows) -> dict[str, Rows]:
         """The pairs of entries, of ``pairs`` (M, 2), that differ in their labels or a column, by its name."""
@@ -299,7 +300,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -341,15 +342,45 @@ def value_column(values: pa.ChunkedArray, name: str, path: Paths) -> pa.Array | 
 
 
 def split_labels(values: pa.ChunkedArray, separator: str | None) -> pa.ChunkedArray:
-    """A column of texts as lists of the labels between separators."""
+    """A column of texts with lists, or with labels between separators, as lists of numbers or of texts."""
     values = _decoded(values)
-    if not separator or not _is_text(values.type):
+    if separator == "" or not _is_text(values.type):
         return values
-    lists = [
-        None if text is None else [word for one in text.split(separator) if (word := one.strip())]
-        for text in values.to_pylist()
-    ]
+    texts = values.to_pylist()
+    if separator is None and not any(text and text.startswith("[") for text in texts):
+        return values
+    lists = [None if text is None else split_label(text, separator or None) for text in texts]
+    if all(_INTEGER.fullmatch(one) for some in lists for one in some or ()):
+        numbers = [None if some is None else list(map(int, some)) for some in lists]
+        return pa.chunked_array([pa.array(numbers, pa.large_list(pa.int64()))])
     return pa.chunked_array([pa.array(lists, pa.large_list(pa.large_string()))])
+
+
+def split_label(text: str, separator: str | None) -> list[str]:
+    """The labels in a text: a list as JSON or Python writes it, or labels between separators."""
+    if text.startswith("[") and text.endswith("]"):
+        listed = None
+        # Python joins the texts of ['cat' 'dog'], as NumPy prints arrays.
+        if not _TEXTS_SIDE_BY_SIDE.search(text):
+            with suppress(ValueError, SyntaxError):
+                listed = ast.literal_eval(text)
+        if not isinstance(listed, list) or not {type(one) for one in listed} <= {int, float, str}:
+            raise SourceError(
+                f"a label must be a list of names or numbers, as it is in brackets, found {text}",
+                hint='Write lists as JSON, such as ["cat", "dog"], or give label_separator=\'\' if the '
+                "whole text is the name of a class.",
+            )
+        return [one if isinstance(one, str) else json.dumps(one) for one in listed]
+    if separator is None:
+        return [text]
+    words = text.split() if separator == " " else text.split(separator)
+    words = [word for one in words if (word := one.strip())]
+    return words if {"0", "1"}.issuperset(words) else list(dict.fromkeys(words))
+
+
+def is_missing(label: Any) -> bool:
+    """Whether a label is a text that stands for none, as pandas and SQL write it."""
+    return isinstance(label, str) and label.strip().lower() in ("", "nan", "<na>", "null")
 
 
 def label_column(
@@ -361,28 +392,42 @@ def label_column(
     Hugging Face's datasets. Names are numbered in sorted order. ValueError if the column holds no classes.
     """
     labels = _decoded(values).combine_chunks()
-    if not _is_list(labels.type):
-        numbers, classes_found = _numbered(labels, classes)
-        if classes:
-            numbers = pc.if_else(pc.equal(numbers, -1), pa.scalar(None, pa.int64()), numbers)
-        _check_range(numbers, classes)
-        return numbers, classes_found
-    lists = labels.cast(pa.large_list(labels.type.value_type))
-    numbers, classes_found = _numbered(lists.flatten(), classes)
+    lists = labels.cast(pa.large_list(labels.type.value_type)) if _is_list(labels.type) else None
+    if lists is None and label_type is not None:
+        raise ValueError(f"label_type is for lists of labels, and the labels are {labels.type}")
+    numbers, classes_found = _numbered(labels if lists is None else lists.flatten(), classes)
+    if lists is None and classes:
+        numbers = pc.if_else(pc.equal(numbers, -1), pa.scalar(None, pa.int64()), numbers)
     _check_range(numbers, classes)
+    if lists is None:
+        return numbers, classes_found
     if numbers.null_count:
         raise ValueError("a list of labels has a missing one")
-    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    found = ListColumn.of_counts(counts, numbers.to_numpy(zero_copy_only=False))
     known = np.asarray(lists.is_valid().to_numpy(zero_copy_only=False), bool)
+    counts = pc.list_value_length(lists).drop_null().to_numpy(zero_copy_only=False)
+    rows, names = in_form(
+        ListColumn.of_counts(counts, numbers.to_numpy(zero_copy_only=False)), classes_found, label_type
+    )
+    return (rows if known.all() else rows.take(pa.array(np.cumsum(known) - 1, mask=~known))), names
+
+
+def in_form(
+    lists: ListColumn, classes: tuple[str, ...], label_type: str | None
+) -> tuple[pa.Array, tuple[str, ...]]:
+    """Labels of samples in lists, (N,) int64 or lists of int64, by ``label_type``; and their classes."""
     if label_type in ("one-hot", "multi-hot"):
-        if not known.all():
-            raise ValueError("a row has no list")
-        return ones(found, label_type), classes_found
-    if label_type is None:
-        check_no_vectors(ListColumn.of_counts(counts[known], found.values))
-    mask = None if known.all() else pa.array(~known)
-    return pa.LargeListArray.from_arrays(pa.array(found.starts), numbers, mask=mask), classes_found
+        if classes:
+            raise ValueError(f"{label_type} labels must be 0 and 1, found names such as {classes[0]!r}")
+        return ones(lists, label_type), ()
+    if label_type == "shard":
+        raise ValueError("label_type='shard' is for archives")
+    if label_type == "first":
+        if len(lists) and not lists.counts.min():
+            raise ValueError("label_type='first' takes the first label, and a list is empty")
+        return pa.array(lists.values[lists.starts[:-1]]), classes
+    if label_type is None and not classes:
+        check_no_vectors(lists)
+    return lists.to_arrow(), classes
 
 
 def check_no_vectors(lists: ListColumn) -> None:
@@ -416,16 +461,23 @@ def _only(lists: ListColumn) -> pa.Array:
     return pa.array(lists.values)
 
 
-def check_joined(classes: Sequence[str]) -> None:
-    """Raise SourceError for names of classes that are several labels in one text, such as ``cat|dog``."""
-    # A name may hold all separators but |. Others join labels where few parts make many names.
+def check_names(classes: Sequence[str]) -> None:
+    """Raise SourceError for names that stand for no class, or are several in a text, such as ``cat|dog``."""
+    if missing := list(filter(is_missing, classes)):
+        raise SourceError(
+            f"the label {missing[0]!r} is the name of no class",
+            hint="Leave rows without a label empty in Parquet (null), and out of lists.",
+        )
+    # A name may hold all separators but |. Others join numbers, or labels where few parts make many names.
     for separator, share in (("|", None), (";", 1), (",", 1), (" ", 3)):
         joined = next((name for name in classes if separator in name.strip()), None)
         parts = {part.strip() for name in classes for part in name.split(separator)}
-        if joined is not None and (share is None or share * len(parts) < len(classes)):
+        are_numbers = all(map(_INTEGER.fullmatch, filter(None, parts)))
+        if joined is not None and (share is None or are_numbers or share * len(parts) < len(classes)):
             raise SourceError(
-                f"the label {joined!r} is several labels in one text, as its parts are in other labels, too",
-                hint=f"Give label_separator={separator!r}, or '' if the whole text is the name of a class.",
+                f"the label {joined!r} is several labels in one text: its parts are numbers or other labels",
+                hint=f"Give label_separator={separator!r}, or '' if the whole text is the name of a class."
+                + (" Numbers have a point before their fractions." if separator == "," else ""),
             )
 
 
@@ -435,8 +487,10 @@ def _numbered(labels: pa.Array, classes: tuple[str, ...]) -> tuple[pa.Array, tup
     if _is_text(kind):
         numbers, names = number_names(labels.cast(pa.large_string()))
         return pa.array(numbers, mask=numbers < 0), names
-    if pa.types.is_floating(kind) and pc.all(pc.equal(pc.floor(labels), labels)).as_py():
-        return labels.cast(pa.int64()), classes  # as a table with missing labels leaves them
+    if pa.types.is_floating(kind):  # as a table with missing labels leaves them, null or NaN
+        labels = pc.if_else(pc.is_nan(labels), pa.scalar(None, kind), labels)
+        if pc.all(pc.equal(pc.floor(labels), labels)).as_py():
+            return labels.cast(pa.int64()), classes
     if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):
         raise ValueError(f"the labels are {kind}, neither whole numbers nor text")
     return labels.cast(pa.int64()), classes

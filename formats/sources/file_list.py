@@ -11,7 +11,6 @@ it. An absolute path is taken as it is. Both may be links.
 
 from __future__ import annotations
 
-import ast
 import csv
 import json
 import os
@@ -28,7 +27,7 @@ from stoker.urls import is_url
 from ..dataset.index import free_name
 from ..files import check_unpacked, open_regular, printable_name
 from ..remote.store import local_copies
-from .columns import PREDICT, EntryColumns, check_joined
+from .columns import PREDICT, EntryColumns, check_names, is_missing, split_label
 from .image_files import IMAGE_SUFFIXES, LISTED_TWICE, NamedFiles, find_files, has_image_suffix, resolve
 from .json_stream import stream_array
 from .listing import Listing, Skip, no_images_error
@@ -48,6 +47,7 @@ _FORM = (
     "A list is CSV with a header line, a JSON array of objects, or JSON Lines, each with path and label, or "
     "a .txt with a path and a number in each line."
 )
+_ONE_FORM = "Write the labels in one form: numbers, names, or lists of them."
 _TRIED = 20  # paths that are not there; a mistake in a prefix is in all of them
 _FOLDERS = 100  # subfolders that may be the missing prefix
 
@@ -76,12 +76,12 @@ def list_named_images(source: Source) -> Listing:
             )
             classes = columns.classes or classes
             if options.label_separator is None:
-                check_joined(classes)
+                check_names(classes)
             missing = set(values.class_names()) - set(classes) if classes and skipped else set()
         except SourceError as error:
             raise with_details(error, path=file) from error
         except ValueError as error:
-            _fail(file, str(error), PREDICT if "no integers" in str(error) else _FORM)
+            _fail(file, str(error), PREDICT if "no integers" in str(error) else _ONE_FORM)
     return Listing(
         **vars(named.files),
         labels=labels,
@@ -146,8 +146,8 @@ def _read_entries(file: Path, columns: _Columns) -> Iterator[Entry]:
             yield found
     except OSError as error:
         raise SourceError(f"the list cannot be read: {error.strerror or error}", path=file) from error
-    except SourceError:
-        raise
+    except SourceError as error:
+        raise with_details(error, path=file) from error
     except UnicodeDecodeError as error:
         _fail(file, f"the list cannot be parsed: it is not UTF-8: {error.reason}", "Save the list as UTF-8.")
     except (ValueError, RecursionError) as error:
@@ -198,7 +198,11 @@ class _Columns:
         elif isinstance(found.get("label"), str) and (self.cells or self._options.label_separator):
             found["label"] = self._labels(found["label"], several=several)
         elif several and not isinstance(found["label"], list):
-            _fail(self._file, f"{where} has {_SEVERAL} that are not a list: {found['label']!r}")
+            _fail(
+                self._file,
+                f"{where} has {_SEVERAL} that are not a list: {found['label']!r}",
+                "Write a list, or name what is between labels in a text with label_separator.",
+            )
         return found
 
     def _of_classes(self, entry: Entry) -> list[str]:
@@ -230,7 +234,8 @@ class _Columns:
         if not self._options.unlabelled:
             uses |= {label: _SEVERAL if label == _SEVERAL else "label"} if label else _USUAL
         if label and len(wanted) > 2:
-            self.classes, self.label_type = tuple(wanted[1:]), "several"
+            self.classes = tuple(wanted[1:])
+            self.label_type = None if self._options.label_type == "one-hot" else "several"
         for name in entry:
             if not name.isascii() and printable_name(name) != name:
                 _fail(self._file, f"{where} has a column whose name is not Unicode: {printable_name(name)}")
@@ -275,21 +280,14 @@ class _Columns:
     def _labels(self, cell: str, *, several: bool) -> Any:
         """The labels in a cell of CSV: a list for several."""
         separator = self._options.label_separator
-        if cell.startswith("[") and cell.endswith("]"):
-            with suppress(ValueError, SyntaxError):
-                listed = ast.literal_eval(cell)
-                if isinstance(listed, list):
-                    return [one if isinstance(one, str) else json.dumps(one) for one in listed]
-        if separator is None and not several:
-            return cell
         if separator == "":
             return [cell] if several else cell
+        if separator is None and not several and not (cell.startswith("[") and cell.endswith("]")):
+            return cell
         self._is_split |= separator is not None or _BETWEEN in cell
-        if not self._joined and {",", ";", " "} & set(cell.strip()):
+        if not self._joined and not cell.startswith("[") and {",", ";", " "} & set(cell.strip()):
             self._joined = cell
-        words = cell.split() if separator == " " else cell.split(separator or _BETWEEN)
-        words = [word for one in words if (word := one.strip())]
-        return words if {"0", "1"}.issuperset(words) else list(dict.fromkeys(words))
+        return split_label(cell, separator or _BETWEEN)
 
     def check_separator(self) -> None:
         if self._joined and not self._is_split:
@@ -330,7 +328,7 @@ def _read_csv(file: Path, columns: _Columns) -> Iterator[Entry]:
                         f"line {rows.line_num} has {len(row)} fields where the header has {len(header)}",
                         "Put a text that holds a separator in quotes.",
                     )
-                if row:
+                if any(map(str.strip, row)):  # spreadsheets write rows of empty cells
                     yield dict(zip(header, row, strict=True))
         except csv.Error as error:
             _fail(
@@ -391,20 +389,26 @@ _READERS = {
 
 def _check(file: Path, where: str, entry: Entry, needs_label: bool) -> None:
     if not isinstance(entry["path"], str) or not entry["path"] or "\0" in entry["path"]:
-        _fail(file, f"{where} has a path that is not a file name: {entry['path']!r}")
+        hint = "Write the path of an image, or leave the entry out."
+        _fail(file, f"{where} has a path that is not a file name: {entry['path']!r}", hint)
     labels = entry.setdefault("label", None)
     if labels is None and not needs_label:
         return
     for label in labels if isinstance(labels, list) else [labels]:
-        if type(label) is float:
+        if type(label) is float and not label.is_integer():
             _fail(file, f"{where} has a label that is no class: {label!r}", PREDICT)
-        if type(label) not in (int, str) or (isinstance(label, int) and abs(label) >= _LARGEST):
-            _fail(file, f"{where} has a label that is neither number nor name: {label!r}")
-        if label == "":
+        if label is None or is_missing(label):
             _fail(
                 file,
-                f"{where} has an empty label",
-                f"Name the column {_SEVERAL} if an image may have none, or leave the line out.",
+                f"{where} has no label: {label!r}",
+                f"Leave it out, or if an image may have no label, give lists of them as {_SEVERAL}, "
+                "of which some are empty.",
+            )
+        if type(label) not in (int, float, str) or (isinstance(label, int) and abs(label) >= _LARGEST):
+            _fail(
+                file,
+                f"{where} has a label that is neither number nor name: {label!r}",
+                _ONE_FORM,
             )
 
 

@@ -48,7 +48,7 @@ from ..token_columns import join_captions
 from .archives import mds_images
 from .columns import (
     PREDICT,
-    check_joined,
+    check_names,
     holds_captions,
     holds_text_lists,
     holds_values,
@@ -101,8 +101,8 @@ def _with_labels(source: Source, listing: Listing, uses: _ColumnUses, column: pa
     try:
         texts = split_labels(column, options.label_separator)
         labels, classes = label_column(texts, uses.classes, options.label_type)
-        if options.label_separator is None:
-            check_joined(classes)
+        if options.label_separator is None and not uses.classes:
+            check_names(classes)
     except SourceError as error:
         raise with_details(error, path=source.path) from error
     except ValueError as error:

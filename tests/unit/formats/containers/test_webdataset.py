@@ -232,8 +232,16 @@ def test_a_damaged_archive_is_refused_with_its_path_and_record(
     ("cls", "document", "names", "error", "message"),
     [
         (b"7", b"{", {"label": "json:label"}, SourceError, "the member .json is not JSON"),
-        (b"7", b'{"label": 1.5}', {"label": "json:label"}, SourceError, "must be an integer or a name"),
-        (b"0.5", b"{}", {}, SourceError, "must be an integer or a name, as it is a class, found 0.5"),
+        (
+            b"7",
+            b'{"label": 1.5}',
+            {"label": "json:label"},
+            SourceError,
+            "must be an integer from 0 or a name",
+        ),
+        (b"0.5", b"{}", {}, SourceError, "or a name, as it is a class, found 0.5"),
+        (b"-1", b"{}", {}, SourceError, "must be an integer from 0 or a name, as it is a class, found -1"),
+        (b"7", b'{"label": -1}', {"label": "json:label"}, SourceError, "found -1"),
         (b"007", b"{}", {}, SourceError, "the name 007 as its label, unlike those before it"),
         (b"7", b"{}", {"columns": {"offset": "cls"}}, ConfigError, "cannot have the name 'offset'"),
     ],

@@ -15,7 +15,7 @@ from helpers.processes import full_disk
 from PIL import Image
 
 import stoker
-from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError, StaleIndexError
+from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError
 from stoker.formats.in_place import shards as external_index
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
@@ -236,7 +236,7 @@ def test_a_dataset_whose_path_is_not_utf8_can_neither_be_made_nor_indexed_nor_op
     with pytest.raises(ConfigError, match="not UTF-8"):
         external_index.index([stoker.open(tmp_path / "out").data_files[0]], target)
     (tmp_path / "out").rename(target)
-    with pytest.raises(StaleIndexError, match="cannot be read"):
+    with pytest.raises(SourceError, match="not UTF-8"):
         stoker.open(target)
 
 

@@ -136,7 +136,11 @@ def test_an_entry_of_json_may_have_several_labels(folder: Path) -> None:
     assert listing.labels.to_pylist() == [[1, 0], [1]]
     entries[0]["labels"] = entries[0].pop("label")
     assert listed(folder, json.dumps(entries), ".json").fingerprint() == listing.fingerprint()
-    entries[0]["labels"] = "sea|boat"
+    for one, label in zip(entries, (1.0, 0), strict=True):
+        one.pop("labels", None)
+        one["label"] = label
+    assert listed(folder, json.dumps(entries), ".json").labels.to_pylist() == [1, 0]
+    entries[0]["labels"] = entries[0].pop("label") and "sea|boat"
     with pytest.raises(SourceError, match="entry 1 has labels that are not a list"):
         listed(folder, json.dumps(entries), ".json")
 
@@ -240,7 +244,18 @@ def test_links_are_followed_unless_the_caller_refuses_them(folder: Path, tmp_pat
         (".csv", "path,label\nimages/0.jpg\n", "line 2 has 1 fields"),
         (".csv", "path,label,label\n", "same name"),
         (".csv", 'path,label\n"images/0.jpg,a\n', "cannot be parsed"),
-        (".csv", "path,label\nimages/0.jpg,a\nimages/1.jpg,\n", "entry 2 has an empty label"),
+        (".csv", "path,label\nimages/0.jpg,a\nimages/1.jpg,\n", "entry 2 has no label: ''"),
+        (".csv", "path,label\nimages/0.jpg,NaN\nimages/1.jpg,1", "entry 1 has no label: 'NaN'"),
+        (".csv", "path,labels\nimages/0.jpg,a|<NA>\n", "entry 1 has no label: '<NA>'"),
+        (".csv", "path,label\nimages/0.jpg,['a' 'b']\n", "a list of names or numbers, as it is in brackets"),
+        (".csv", "path,labels\nimages/0.jpg,[null]\n", "a list of names or numbers, as it is in brackets"),
+        (".csv", "path,label\nimages/0.jpg,[0 1 0]\n", "a list of names or numbers, as it is in brackets"),
+        (
+            ".csv",
+            "path,label\nimages/0.jpg,0 1 0\nimages/1.jpg,1 0 0\n",
+            "'0 1 0' is several labels in one text",
+        ),
+        (".json", '[{"path": "images/0.jpg", "label": null}]', "entry 1 has no label: None"),
         (".csv", "path,label\nimages/0.jpg,0.5\n", "the labels are numbers, but no integers"),
         (".csv", "path,labels\nimages/0.jpg,0.5|1\n", "the labels are numbers, but no integers"),
         (".csv", "path,label,labels\nimages/0.jpg,a,b\n", "label and labels exclude each other"),
@@ -321,6 +336,10 @@ def test_the_hint_names_the_option_that_reads_the_labels(folder: Path, text: str
             [[2], [0, 2]],
             (),
         ),
+        ("path,labels\nimages/0.jpg,3|1\nimages/1.jpg,2", {"label_type": "first"}, [3, 2], ()),
+        ("path,labels\nimages/0.jpg,b|a\nimages/1.jpg,a", {"label_type": "first"}, [1, 0], ("a", "b")),
+        ("path,label\nimages/0.jpg,a\nimages/1.jpg,b\n,\n", {}, [0, 1], ("a", "b")),
+        ("path,label\nimages/0.jpg,[a]\nimages/1.jpg,b", {"label_separator": ""}, [0, 1], ("[a]", "b")),
         ("path,label,age\nimages/0.jpg,1.5,3\nimages/1.jpg,0.25,4", {"unlabelled": True}, None, ()),
     ],
 )
