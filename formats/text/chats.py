@@ -43,6 +43,10 @@ _MOST_CHARACTERS = 1 << 28  # of the text of a chat, as of a line
 _MOST_STEPS = 1_000_000  # of the ranges of a text
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
+_SAID = ("tool_calls", "function_call", "reasoning_content", "thinking")  # by a message, beside its content
+_WEIGHTS = ("weight", "loss", "train", "training")  # of OpenAI, LLaMA-Factory and ms-swift, axolotl
+_PARTS = "the content of a message is a list of parts, and the template takes texts: write their text alone"
+
 Span = tuple[int, int]
 
 
@@ -80,12 +84,11 @@ class ChatTemplate:
         program: Any = None,
     ) -> str:
         """Return the text of a chat; with ``prompts``, up to the place where an answer is to begin."""
-        for name, present in (
-            ("tools", variables.get("tools")),
-            ("tool_calls", any(message.get("tool_calls") for message in messages)),
-        ):
+        said = [("tools", variables.get("tools"))]
+        said += [(name, message.get(name)) for message in messages for name in _SAID]
+        for name, present in said:
             if present and name not in self.source:
-                raise TemplateError(f"the chat has {name}, and the template does not render them")
+                raise TemplateError(f"the chat has {name}, which the template does not render")
         values = {"tools": None, **self.tokens, **self.variables, **variables}
         values |= {"messages": messages, "add_generation_prompt": prompts, "range": _limited_range()}
         pieces, room = [], _MOST_CHARACTERS
@@ -96,11 +99,19 @@ class ChatTemplate:
                 if room < 0:
                     raise TemplateError(f"the text has more than {_MOST_CHARACTERS:,} characters")
         except Exception as error:  # a program may fail in any way
+            if any(isinstance(message.get("content"), (list, dict)) for message in messages):
+                raise TemplateError(f"{_PARTS} ({error})") from error
             is_date = "strftime_now" in str(error) and self.date is None
             cure = ": fix the date with date='2025-01-31'" if is_date else ""
             raise TemplateError(f"{error or type(error).__name__}{cure}") from error
         if not is_unicode(text := "".join(pieces)):
             raise TemplateError("the text has half of a surrogate pair")
+        contents = [message.get("content") for message in messages]
+        if any(
+            isinstance(content, (list, dict)) and str(content) in text and str(content) != json.dumps(content)
+            for content in contents
+        ):
+            raise TemplateError(_PARTS)
         return text
 
     def render_marked(
@@ -386,9 +397,15 @@ class ChatComposer:
         *parts, variables = values
         messages = [message for part in parts for message in part]
         if self.train_on == "all":
+            if not all(map(_weight, messages)):
+                raise TemplateError("a message has weight 0: train on 'assistant'")
             return (ComposedText(self.template.render(messages, variables), None),)
         if self.train_on not in get_args(TrainOn):
-            if len(_weighted(parts[1], parts[1])) < len(parts[1]):
+            if parts[1][: len(parts[0])] == parts[0]:
+                raise TemplateError(
+                    f"the completion repeats the prompt: give messages={self.names[1]!r} alone"
+                )
+            if not all(map(_weight, parts[1])):
                 raise TemplateError("a message of the completion has weight 0: train on 'assistant'")
             prompt, (text,) = self.template_texts(parts[0], [parts[1]], variables)
             return (ComposedText(prompt + text, [(len(prompt), len(prompt) + len(text))]),)
@@ -397,8 +414,8 @@ class ChatComposer:
         last = slice(-1 if self.train_on == "last" else None, None)
         if self.template.marks_answers:
             text, spans = self.template.render_marked(messages, variables)
-            return (ComposedText(text, _weighted(spans, answers)[last]),)
-        kept = _weighted(numbers, answers)[last]
+            return (ComposedText(text, _weighted(spans, answers, last)),)
+        kept = _weighted(numbers, answers, last)
         return (ComposedText(*self.template.render_answers(messages, variables, kept)),)
 
     def template_texts(
@@ -428,22 +445,31 @@ class PairComposer(ChatComposer):
             prompt, chosen, rejected = chosen[:shared], chosen[shared:], rejected[shared:]
         else:
             prompt = parts[0]
+            if chosen[: len(prompt)] == prompt == rejected[: len(prompt)]:
+                names = ",".join(self.names[1:])
+                raise TemplateError(f"the answers repeat the prompt: give messages={names!r} alone")
         if not (prompt and chosen and rejected):
             raise TemplateError("chosen and rejected must be answers to one prompt")
         begin, texts = self.template_texts(prompt, [chosen, rejected], variables)
         return tuple(ComposedText(text, None) for text in (begin, *texts))
 
 
-def _weighted(parts: list[Any], answers: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The parts of the answers but those with the ``weight`` 0 of OpenAI's format, or ``loss`` false."""
-    weights = [answer.get("weight", answer.get("loss", 1)) for answer in answers]
-    if wrong := [weight for weight in weights if weight not in (0, 1)]:
-        raise TemplateError(f"the weight of a message must be 0 or 1, found {wrong[0]!r}")
+def _weight(message: Mapping[str, Any]) -> Any:
+    """Whether a message is trained, by the ``weight`` of OpenAI's format or by the flags of other formats."""
+    weight = next((message[name] for name in _WEIGHTS if name in message), 1)
+    if weight not in (0, 1):
+        raise TemplateError(f"the weight of a message must be 0 or 1, found {weight!r}")
+    return weight
+
+
+def _weighted(parts: list[Any], answers: Sequence[Mapping[str, Any]], which: slice) -> list[Any]:
+    """The chosen parts of the answers but those whose message has weight 0."""
+    weights = list(map(_weight, answers))
     if all(weights):
-        return parts
+        return parts[which]
     if len(parts) != len(answers):
         raise TemplateError(f"messages have weights, and the template marks {len(parts)} of {len(answers)}")
-    return [part for part, weight in zip(parts, weights, strict=True) if weight]
+    return [part for part, weight in list(zip(parts, weights, strict=True))[which] if weight]
 
 
 @dataclass(frozen=True)
@@ -527,6 +553,11 @@ def _find_chat_composer(names: tuple[str, ...], training: Training, tokenizer: T
     train_on = training.train_on
     if training.layout is not None:
         raise ConfigError("layout joins fields, and messages have a chat template")
+    if {"chosen", "rejected"} <= set(names) and names[-2:] != PAIR_FIELDS[1:]:
+        raise ConfigError(
+            f"messages must end with chosen,rejected, found {','.join(names)}",
+            hint="Give messages='prompt,chosen,rejected' or 'chosen,rejected'.",
+        )
     if len(names) == 3 or names == PAIR_FIELDS[1:]:
         if train_on is not None:
             raise ConfigError("the answers of preference pairs are trained", hint="Leave out train_on.")

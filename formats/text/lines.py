@@ -56,7 +56,7 @@ _START = 4096  # bytes in which a file shows what it is
 _FIRST_LINES = 16  # that are objects if a file under any name holds JSON Lines
 _MOST_FIRST = 1 << 26  # bytes of these lines
 
-CHAT_VALUES = ("tools", "chat_template_kwargs")
+CHAT_VALUES = ("tools", "chat_template_kwargs", "system")
 """Values beside the messages of a chat, which some samples have: what the sample says to its template."""
 
 

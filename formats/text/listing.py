@@ -100,6 +100,12 @@ def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[Any, 
         else _chat_of(document, name)
         for name in fields
     ]
+    system = document.get("system")
+    if system and isinstance(system, str):  # as LLaMA-Factory and axolotl read it
+        for number, chat in enumerate(chats):
+            role = chat[0]["role"] if isinstance(chat, list) else "system"
+            if role == "user" or (number == 0 and role not in ("system", "developer")):
+                chat.insert(0, {"role": "system", "content": system})
     return (*chats, _variables_of(document))
 
 
@@ -138,7 +144,7 @@ def _with_role(message: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _variables_of(document: dict[str, Any]) -> dict[str, Any]:
     """The variables that a sample gives to its template, as trl's SFTTrainer reads them."""
-    tools, variables = (_parsed(name, document.get(name)) for name in CHAT_VALUES)
+    tools, variables = (_parsed(name, document.get(name)) for name in CHAT_VALUES[:2])
     if not isinstance(tools or [], list) or not all(isinstance(tool, dict) for tool in tools or ()):
         raise SkippedError(f"no list of tools in {CHAT_VALUES[0]!r}", "")
     if not isinstance(variables or {}, dict):

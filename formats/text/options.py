@@ -49,6 +49,8 @@ def _variables(name: str, value: Any) -> dict[str, Any]:
         raise ConfigError(f"{name} must be values of JSON by name: {error}") from error
     if not isinstance(document, dict):
         raise ConfigError(f"{name} must be values of JSON by name, found {value!r}")
+    if taken := {"messages", "add_generation_prompt"} & document.keys():
+        raise ConfigError(f"{name} must leave {min(taken)} to the conversion, found {document[min(taken)]!r}")
     return document
 
 

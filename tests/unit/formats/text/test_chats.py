@@ -345,7 +345,7 @@ def test_tools_that_a_template_ignores_are_counted_whatever_is_trained(
     "template",
     [TOOLED, TOOLED.replace("{{ m.content }}", "{% generation %}{{ m.content }}{% endgeneration %}")],
 )
-@pytest.mark.parametrize("name", ["weight", "loss"])
+@pytest.mark.parametrize("name", ["weight", "loss", "train", "training"])
 def test_an_answer_of_weight_zero_is_not_trained(tmp_path: Path, template: str, name: str) -> None:
     (tmp_path / "t.jinja").write_text(template)
     weights = [[0, 1], [None, True], [1, 0.5]]
@@ -529,6 +529,7 @@ def test_dates_and_variables_of_templates_are_fixed_by_arguments_and_kept(tmp_pa
     ("options", "message"),
     [
         ({"date": "today"}, "date must be a date such as 2025-01-31, found 'today'"),
+        ({"template_variables": {"messages": []}}, "must leave messages to the conversion"),
         ({"template_variables": "[1]"}, "values of JSON by name, found"),
         ({"template_variables": {"a": {1}}}, "values of JSON by name"),
         ({"messages": "a,a"}, "different names"),
@@ -668,6 +669,79 @@ def test_answers_without_a_common_prompt_are_refused(
     (tmp_path / "t.jsonl").write_text(json.dumps(row))
     with pytest.raises(SourceError, match=message):
         convert_text(tmp_path / "t.jsonl", tmp_path / "d", tokenizer="bytes", **options)
+
+
+@pytest.mark.parametrize("messages", ["rejected,chosen", "prompt,rejected,chosen", "chosen,rejected,prompt"])
+def test_preference_pairs_in_another_order_are_refused(tmp_path: Path, messages: str) -> None:
+    row = {"prompt": PROMPT, "chosen": PROMPT + GOOD, "rejected": PROMPT + BAD}
+    options: dict[str, Any] = {"messages": messages, "chat_template": "chatml", "tokenizer": "bytes"}
+    with pytest.raises(ConfigError, match="must end with chosen,rejected, found"):
+        convert_text([row], tmp_path / "d", **options)
+
+
+WITH_WEIGHT = [talk("a")[0], {**GOOD[0], "weight": 0}]
+PARTS = [{"type": "text", "text": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("messages", "row", "message"),
+    [
+        (
+            "prompt,chosen,rejected",
+            {"prompt": PROMPT, "chosen": PROMPT + GOOD, "rejected": PROMPT + BAD},
+            "the answers repeat the prompt: give messages='chosen,rejected' alone",
+        ),
+        (
+            "prompt,completion",
+            {"prompt": PROMPT, "completion": PROMPT + GOOD},
+            "the completion repeats the prompt: give messages='completion' alone",
+        ),
+        ("m", {"m": [{"role": "user", "content": PARTS}, *GOOD]}, "is a list of parts"),
+        ("m", {"m": [*PROMPT, {"role": "tool", "content": {"a": 1}}, *GOOD]}, "is a list of parts"),
+        ("m", {"m": [*PROMPT, {**GOOD[0], "reasoning_content": "so"}]}, "the chat has reasoning_content, "),
+        ("m", {"m": [*PROMPT, {**GOOD[0], "function_call": {"name": "f"}}]}, "the chat has function_call, "),
+    ],
+)
+@pytest.mark.parametrize("template", ["chatml", "{% for m in messages %}{{ m.content | trim }};{% endfor %}"])
+def test_chats_that_a_template_would_garble_are_refused(
+    tmp_path: Path, messages: str, row: dict[str, Any], message: str, template: str
+) -> None:
+    (tmp_path / "t.jinja").write_text(template)
+    options: dict[str, Any] = {"messages": messages, "tokenizer": "bytes"}
+    options["chat_template"] = "chatml" if template == "chatml" else tmp_path / "t.jinja"
+    with pytest.raises(SourceError, match=message):
+        convert_text([row], tmp_path / "d", **options)
+
+
+@pytest.mark.parametrize("train_on", ["last", "all"])
+@pytest.mark.parametrize("template", [TOOLED, "chatml"])
+def test_no_other_message_is_trained_in_place_of_one_of_weight_zero(
+    tmp_path: Path, train_on: str, template: str
+) -> None:
+    (tmp_path / "t.jinja").write_text(template)
+    options: dict[str, Any] = {"messages": "m", "train_on": train_on, "tokenizer": "bytes"}
+    options["chat_template"] = template if template == "chatml" else tmp_path / "t.jinja"
+    rows = [{"m": talk("a", "b") + WITH_WEIGHT}, {"m": talk("a", "b")}]
+    assert convert_text(rows, tmp_path / "d", **options).written == 1
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "rows"])
+def test_a_system_prompt_beside_the_messages_comes_first(tmp_path: Path, form: str) -> None:
+    rows = [
+        {"system": "s", "m": talk("a", "b")},
+        {"system": None, "m": talk("a", "b")},
+        {"system": "s", "m": [{"role": "system", "content": "own"}, *talk("a", "b")]},
+    ]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "t.parquet")
+    source: Any = rows if form == "rows" else tmp_path / f"t.{form}"
+    convert_text(source, tmp_path / "d", messages="m", chat_template="chatml", tokenizer="bytes")
+    loader = stoker.TextLoader(tmp_path / "d", batch_size=1, columns=("input_ids",), buckets=None)
+    texts = [bytes(batch.input_ids[0].tolist()).decode() for batch in loader]
+    asked = "".join(map(MARKED.format, ("user", "assistant"), "ab"))
+    assert texts == [
+        f"{system}{asked}" for system in (MARKED.format("system", "s"), "", MARKED.format("system", "own"))
+    ]
 
 
 @pytest.mark.parametrize("chats_first", [True, False])
