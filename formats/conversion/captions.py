@@ -68,6 +68,12 @@ class CaptionOptions:
         """The options of captions that a tokenizer encodes."""
         return cls(column, **tokenizer_options(tokenizer, choice))
 
+    @classmethod
+    def of_dataset(cls, manifest: Manifest) -> CaptionOptions | None:
+        """The options of the captions of a dataset; None if it has none."""
+        known = {name: manifest.options[name] for name in cls.__annotations__ if name in manifest.options}
+        return cls(**{"tokenizer_settings": "", **known}) if "caption_column" in known else None
+
 
 class CaptionTokens(NamedTuple):
     """The captions of N samples."""

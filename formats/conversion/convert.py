@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from fractions import Fraction
@@ -15,20 +15,22 @@ import pyarrow.compute as pc
 
 from stoker.arguments import check_progress, named_arguments
 from stoker.errors import ConfigError
-from stoker.urls import is_url
+from stoker.urls import is_url, join_url, split_url
 
 from ..containers.container import DEFAULT_CONTAINER
 from ..dataset.columns import ORIGIN_COLUMNS
 from ..dataset.dataset import Dataset
 from ..dataset.index import BAND_COLUMNS
 from ..dataset.manifest import Manifest
+from ..dataset.versions import split_version
 from ..files import check_named, is_inside
+from ..remote.store import Store
 from ..sources.listing import Listing
 from ..sources.options import SourceOptions
 from ..sources.registry import find_format
 from ..sources.source import Source
 from ..threads import available_cores, check_threads
-from .captions import CaptionOptions, Captions, captions_like, tokenize_captions
+from .captions import CaptionOptions, Captions, tokenize_captions
 from .execution import execute
 from .image_encoder import ImageEncoder
 from .listed_samples import check_loss, check_mask_map, list_samples
@@ -173,7 +175,7 @@ def _convert_files(
         listing, recorded, tokenizer = tokenize_captions(listing, captions, threads, path)
         options = replace(options, captions=recorded)
     elif listing.manifest is not None:
-        options, tokenizer = _as_in_dataset(listing.manifest, Path(listing.root), options, arguments)
+        options, tokenizer = _as_in_dataset(listing.manifest, options, arguments), listing.tokenizer
     allow_loss = cast("Fraction | None", arguments.selection.allow_loss)  # the check has parsed it
     check_loss(listing, allow_loss)
     with ExitStack() as stack:
@@ -200,35 +202,46 @@ def _convert_files(
 
 
 def _as_in_dataset(
-    manifest: Manifest, folder: Path, options: ConvertOptions, arguments: ConvertArguments
-) -> tuple[ConvertOptions, bytes | None]:
-    """Options, and the file of a tokenizer, for samples with restart markers or captions of a dataset."""
+    manifest: Manifest, options: ConvertOptions, arguments: ConvertArguments
+) -> ConvertOptions:
+    """Options for samples with restart markers or captions of a dataset."""
     has_bands = BAND_COLUMNS.keys() <= manifest.columns.keys()
     if has_bands and arguments.storage.restarts is None and options.encoding in ("keep", "jpeg"):
         options = replace(options, restarts=True)
-    captions = captions_like(manifest, folder)
-    if captions.caption_column is None:
-        return options, None
-    tokenizer = captions.make()
-    recorded = CaptionOptions.of(captions.caption_column, tokenizer, captions)
-    return replace(options, captions=recorded), tokenizer.file
+    return replace(options, captions=CaptionOptions.of_dataset(manifest))
 
 
 def _check_outside_source(
     source: str | os.PathLike[str], target: str | os.PathLike[str], splits: Iterable[str]
 ) -> None:
     """Raise ConfigError if the target lies in the source, whose images would mix with shards."""
-    if not os.path.isdir(source):  # noqa: PTH112 - a path or a string
+    source, _ = split_version(source)
+    if not is_url(source) and not os.path.isdir(source):  # noqa: PTH112 - a path or a string
         return
-    root = os.path.realpath(source)
-    for split in () if is_url(target) else splits:
-        folder = os.path.realpath(Path(target) / split)
+    root = _place(source)
+    for path, folder in _targets(target, splits):
         if folder == root or is_inside(folder, root):
             raise ConfigError(
                 "the target lies in the source, whose images would mix with shards",
-                path=Path(target) / split,
+                path=path,
                 hint="Name a folder beside the source.",
             )
+
+
+def _targets(
+    target: str | os.PathLike[str], splits: Iterable[str]
+) -> Iterator[tuple[str | os.PathLike[str], str]]:
+    """Yield the folder of each split, and the one text that stands for it."""
+    for split in splits:
+        path = target
+        if split:
+            path = join_url(os.fspath(target), split) if is_url(target) else Path(target) / split
+        yield path, _place(path)
+
+
+def _place(path: str | os.PathLike[str]) -> str:
+    """Return one text for all spellings of a path or URL."""
+    return Store(path).place if is_url(path) else os.path.realpath(path)
 
 
 def _check_listing(listing: Listing, options: ConvertOptions, target: str | os.PathLike[str]) -> None:
@@ -238,12 +251,15 @@ def _check_listing(listing: Listing, options: ConvertOptions, target: str | os.P
             f"val and test divide a source, and this one has the splits {', '.join(listing.splits)}",
             hint="Leave val and test out, or convert the folder of one split.",
         )
-    for split in () if is_url(target) else listing.splits:
-        folder = os.path.relpath(os.path.realpath(Path(target) / split), listing.root)
-        if pc.any(pc.starts_with(listing.keys, f"{folder}/")).as_py():
+    files = listing.ranges.files if listing.ranges is not None else ()
+    parts = (split_url(file) for file in files)
+    shards = {_place(folder) for folder, name in parts if name.startswith("shard-")}
+    for path, folder in _targets(target, listing.splits or options.splits):
+        inside = f"{os.path.relpath(folder, _place(listing.root))}/" if listing.splits else None
+        if folder in shards or (inside and pc.any(pc.starts_with(listing.keys, inside)).as_py()):
             raise ConfigError(
                 "images of the source lie in the target, and would mix with shards",
-                path=Path(target) / split,
+                path=path,
                 hint="Name another folder as the target.",
             )
     taken = sorted(listing.columns.keys() & ORIGIN_COLUMNS.keys())

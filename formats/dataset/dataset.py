@@ -37,7 +37,7 @@ from .columns import (
     take_lists,
 )
 from .index import KNOWN_COLUMNS, NO_CHECKSUM, Index, Samples
-from .manifest import BYTE_TOKENS, Manifest, read_token_ids, read_tokenizer, tokenizer_settings
+from .manifest import BYTE_TOKENS, Manifest, read_tokenizer, token_ids, tokenizer_settings
 from .selection import (
     Numbering,
     ObjectChoice,
@@ -380,7 +380,7 @@ class Dataset:
         options = self.manifest.options
         if not options.get("tokenizer"):
             raise DatasetError("the dataset has no tokenizer", path=self.path)
-        ids = read_token_ids(self.path) if options.get("tokenizer_digest") else BYTE_TOKENS
+        ids = token_ids(self.tokenizer_file()) if options.get("tokenizer_digest") else BYTE_TOKENS
         text = tokenizer_settings(options)[0].get(token) or token
         if text not in ids:
             raise ConfigError(f"token must be a token of the tokenizer, found {text!r}", path=self.path)

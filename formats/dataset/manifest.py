@@ -312,10 +312,10 @@ def read_tokenizer(folder: Path) -> bytes:
         ) from error
 
 
-def read_token_ids(folder: Path) -> dict[str, int]:
-    """Return the ids of the tokens of ``tokenizer.json`` in the folder of a dataset of text."""
+def token_ids(tokenizer: bytes) -> dict[str, int]:
+    """Return the ids of the tokens of ``tokenizer.json``."""
     try:
-        document = json.loads(read_tokenizer(folder))
+        document = json.loads(tokenizer)
         vocabulary = document["model"]["vocab"]
         if isinstance(vocabulary, list):  # of Unigram: pieces with their scores
             vocabulary = {piece: number for number, (piece, _) in enumerate(vocabulary)}

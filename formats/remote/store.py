@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -45,6 +45,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _LOST = "EBUSY ECONNABORTED ECONNREFUSED ECONNRESET EHOSTUNREACH ENETDOWN ENETUNREACH EPIPE"
 _NETWORK_ERRORS = frozenset(getattr(errno, name) for name in _LOST.split())
 
+_MISSING = (404, 410)  # HTTP statuses of a file that does not exist
 _CONCURRENT = 32
 _DEEPEST = 64  # levels of folders; a server with one page for all addresses has folders without end
 # Protocols whose files take no ``cache_type``. Other files read 5 MiB too much without it.
@@ -101,6 +102,13 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({without_credentials(self.url)!r})"
 
+    @property
+    def place(self) -> str:
+        """The same text for every spelling of the URL: of a local folder, its path."""
+        if {"file", "local"}.intersection(self._protocols):
+            return os.path.realpath(self._root)
+        return f"{self._protocols[0]}://{self._root}"
+
     def at(self, name: str) -> str:
         return join_url(self.url, name)
 
@@ -155,16 +163,17 @@ class Store:
                 raise NotImplementedError(f"more than {most:,} bytes came")
             return b"".join(parts)
         if self._fs.async_impl:
-            reading = self._fs._cat_file(self._path(name), **limits)
-            return bytes(_run_until_stopped(self._fs, reading, self._stop))
+            loop = self._fs.loop  # first: after a fork it is an error, and the coroutine must not be left
+            return bytes(_run_until_stopped(loop, self._fs._cat_file(self._path(name), **limits), self._stop))
         if limits and not _OTHER_CACHES.intersection(self._protocols):
             return bytes(self._fs.cat_file(self._readable(name), cache_type="none", **limits))
         return bytes(self._fs.cat_file(self._readable(name), **limits))
 
     def _receive(self, name: str, take: Callable[[bytes], object], most: int, **limits: int) -> int:
         """Pass on an answer of a web server until there are more than ``most`` bytes; return their number."""
+        loop = self._fs.loop
         receiving = _receive(self._fs, self._path(name), take, most, **limits)
-        return int(_run_until_stopped(self._fs, receiving, self._stop))
+        return int(_run_until_stopped(loop, receiving, self._stop))
 
     def is_folder(self) -> bool:
         def ask() -> bool:
@@ -181,7 +190,8 @@ class Store:
         """Return all files in the folder and in folders in it, sorted by name."""
         # A web server need not list its folders: it is asked for ``names``, if they are given.
         if self._is_web:
-            found = look_up(self._info, crawl(self._links, self._root) if names is None else names)
+            names = crawl(self._links, self._root) if names is None else names
+            found = look_up(partial(self._info, is_listed=True), names)
         else:
             self._fs.invalidate_cache()  # other machines, such as Ray's, may have written since
             listed = self._try("", "listed", lambda: self._fs.find(self._root, detail=True))
@@ -209,12 +219,19 @@ class Store:
         except FileNotFoundError as error:
             raise self._missing(page.removeprefix(f"{self._root}/")) from error
 
-    def _info(self, name: str) -> dict[str, Any] | None:
+    def _info(self, name: str, *, is_listed: bool = False) -> dict[str, Any] | None:
         def ask() -> dict[str, Any] | None:
             try:
-                return dict(self._fs.info(self._path(name)))
-            except (FileNotFoundError, NotADirectoryError):
+                info = dict(self._fs.info(self._path(name)))
+            except (FileNotFoundError, NotADirectoryError) as error:
+                # fsspec says this of every failure of a web server.
+                cause = error.__cause__ if is_listed else None
+                if isinstance(cause, Exception) and getattr(cause, "status", None) not in _MISSING:
+                    raise cause from None
                 return None
+            if is_listed and info.get("size") is None:
+                raise NotImplementedError("the server does not state the size of the file")
+            return info
 
         return self._try(name, "looked for", ask)
 
@@ -364,6 +381,7 @@ _HINTS: dict[str, tuple[int | str, ...]] = {
         (429, 503, errno.EBUSY)
     ),
     "The server reports an internal error: try again later.": tuple(range(500, 600)),
+    "Read the files from another server or storage, or copy them to a disk first.": ("NotImplementedError",),
     "If it happens again, the file has changed, and is shorter than the manifest of the dataset says: "
     "open the dataset again, or make it again.": (416, "BodyCutShortError"),
     "The connection was cut while an answer arrived: check the network and proxies between.": (
@@ -522,11 +540,11 @@ def _state(info: dict[str, Any]) -> int:
     return int.from_bytes(digest[:7], "little")
 
 
-def _run_until_stopped(fs: Any, coroutine: Coroutine[Any, Any, Any], stop: threading.Event) -> Any:
+def _run_until_stopped(loop: Any, coroutine: Coroutine[Any, Any, Any], stop: threading.Event) -> Any:
     """Run a request of an asynchronous file system; the connection is closed when ``stop`` is set."""
     from asyncio import run_coroutine_threadsafe
 
-    reading = run_coroutine_threadsafe(coroutine, fs.loop)
+    reading = run_coroutine_threadsafe(coroutine, loop)
     while not wait([reading], timeout=_POLL).done:
         if stop.is_set():
             reading.cancel()

@@ -5,12 +5,13 @@ Shards of TFRecord and LMDB of other programs are indexed first, see ``formats/i
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from stoker.errors import SourceError
+from stoker.errors import DatasetError, SourceError
 from stoker.urls import is_url
 
 from ..codecs.codec import Codec
@@ -101,7 +102,17 @@ def list_samples(dataset: Dataset, files: list[str]) -> Listing:
         info=manifest.annotations,
         category_ids=dataset.category_ids,
         manifest=manifest,
+        tokenizer=_tokenizer(dataset),
     )
+
+
+def _tokenizer(dataset: Dataset) -> bytes | None:
+    digest = dataset.manifest.options.get("tokenizer_digest")
+    file = dataset.tokenizer_file() if digest else None
+    if file is not None and hashlib.sha256(file).hexdigest() != digest:
+        hint = "Copy the file from where the dataset was made, or convert its source again."
+        raise DatasetError("tokenizer.json has changed", path=dataset.address, hint=hint)
+    return file
 
 
 def _check(dataset: Dataset) -> None:

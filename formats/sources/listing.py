@@ -173,6 +173,7 @@ class Listing(ListedFiles):
     split: npt.NDArray[np.int8] | None = None
     splits: tuple[str, ...] = ()  # Names of the splits, by number; empty if the source names none
     manifest: Manifest | None = None  # Manifest of the source, if it is a dataset of Stoker
+    tokenizer: bytes | None = None  # The tokenizer's file of such a source, if it has one
 
     @property
     def place(self) -> Path | str:

@@ -88,7 +88,7 @@ def test_a_storage_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 class _Answers(BaseHTTPRequestHandler):
-    """Answers by the name that is asked for: without an end, compressed, or as small as it is."""
+    """Answers by the name that is asked for: without an end, compressed, small, or with a status."""
 
     protocol_version = "HTTP/1.1"
     encodings: ClassVar[list[str | None]] = []
@@ -100,7 +100,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.encodings.append(self.headers.get("Accept-Encoding"))
         compressed = "gzip" in self.path or "gzip" in (self.headers.get("Accept-Encoding") or "")
         body = gzip.compress(bytes(1 << 24)) if compressed else b"0123456789"
-        self.send_response(200)
+        self.send_response(int(self.path[1:]) if self.path[1:].isdigit() else 200)
         if compressed:
             self.send_header("Content-Encoding", "gzip")
         if "endless" not in self.path:
@@ -125,6 +125,15 @@ def answers() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+def test_a_server_that_refuses_a_file_of_a_list_is_not_a_missing_file(answers: str) -> None:
+    store = Store(answers)
+    assert [file.name for file in store.files(["small", "404", "410"])] == ["small"]
+    for name, words in (("403", "403"), ("500", "500"), ("endless", "does not state the size")):
+        with pytest.raises(StorageError, match=words) as caught:
+            store.files(["small", name])
+        assert caught.value.path == f"{answers}/{name}"
 
 
 def test_answers_of_a_server_are_limited(

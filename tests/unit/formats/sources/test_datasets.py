@@ -12,7 +12,7 @@ from helpers.options import convert
 from PIL import Image
 
 import stoker
-from stoker.errors import ConfigError, SourceError
+from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.formats.dataset.dataset import Dataset
 
 
@@ -144,6 +144,42 @@ def test_datasets_that_are_no_images_are_refused_by_name(full: Path, tmp_path: P
             convert(source, tmp_path / "out")
     with pytest.raises(ConfigError, match="the dataset itself"):
         stoker.append(full, full)
+
+
+def test_a_dataset_is_never_overwritten_by_its_own_conversion(full: Path) -> None:
+    url = f"file://{full}"
+    for source in (full, url, f"{full}@1", f"{url}@1", stoker.open(full).select([0]), f"{full}/*.tfrecord"):
+        for target in (full, url, f"{full.parent}/./full/"):
+            with pytest.raises(ConfigError, match="would mix with shards"):
+                convert(source, target, overwrite=True, resize="shorter=8", allow_loss=1)
+    assert stoker.verify(full).found == 0
+
+
+def test_captions_of_a_dataset_at_a_url_stay(tmp_path: Path) -> None:
+    words = pytest.importorskip("tokenizers")
+    model = words.models.WordLevel({"[UNK]": 0, "hello": 1, "you": 2}, unk_token="[UNK]")
+    tokenizer = words.Tokenizer(model)
+    tokenizer.pre_tokenizer = words.pre_tokenizers.Whitespace()
+    tokenizer.save(str(tmp_path / "words.json"))
+    (tmp_path / "0.jpg").write_bytes(jpeg(0))
+    (tmp_path / "list.csv").write_text("path,text\n0.jpg,hello you\n")
+    convert(
+        tmp_path / "list.csv", tmp_path / "in", caption_column="text", tokenizer=str(tmp_path / "words.json")
+    )
+    convert(f"file://{tmp_path}/in", tmp_path / "out")
+    out = stoker.open(tmp_path / "out")
+    assert (out.lists("caption_ids", [0]).values.tolist(), out.token_id("you")) == ([1, 2], 2)
+    assert stoker.open(f"file://{tmp_path}/out", cache=tmp_path / "cache").token_id("you") == 2
+    (tmp_path / "in" / "tokenizer.json").write_bytes(b"{}")
+    with pytest.raises(DatasetError, match=r"tokenizer\.json has changed"):
+        convert(tmp_path / "in", tmp_path / "out2")
+
+
+def test_samples_are_made_of_a_dataset(full: Path, tmp_path: Path) -> None:
+    convert(
+        stoker.open(full), tmp_path / "out", make=lambda sample: {"image": sample.image, "key": sample.key}
+    )
+    assert stoker.open(tmp_path / "out").keys([0]) == ["k0"]
 
 
 def test_a_damaged_record_is_left_out(full: Path, tmp_path: Path) -> None:
