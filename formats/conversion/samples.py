@@ -25,6 +25,7 @@ from ..codecs.header import is_negative
 from ..containers.image_record import StoredArray
 from ..dataset.annotations import Annotations, checked_runs, decompress_runs, runs_of_mask
 from ..dataset.columns import ARRAY_DTYPES, array_types
+from ..dataset.dataset import Dataset
 from ..dataset.index import is_reserved
 from ..files import is_unicode, read_regular
 from ..sources.image_files import SkippedError, unreadable
@@ -227,7 +228,7 @@ def check_samples(source: Any) -> None:
             f"the source is a {kind} of {some_of(map(repr, source))}, no dataset",
             hint="Give one of them, such as source['train'], and give each a folder of its own.",
         )
-    if hasattr(source, "columns"):
+    if hasattr(source, "columns") and not isinstance(source, Dataset):
         raise ConfigError(
             f"the source is a {kind}, and iterating it gives columns, not samples",
             hint="Give its rows as dicts: to_dict('records') of pandas, to_dicts() of polars, to_pylist() of "
