@@ -71,7 +71,9 @@ class CaptionOptions:
     @classmethod
     def of_dataset(cls, manifest: Manifest) -> CaptionOptions | None:
         """The options of the captions of a dataset; None if it has none."""
-        known = {name: manifest.options[name] for name in cls.__annotations__ if name in manifest.options}
+        known: dict[str, Any] = {
+            name: manifest.options[name] for name in cls.__annotations__ if name in manifest.options
+        }
         return cls(**{"tokenizer_settings": "", **known}) if "caption_column" in known else None
 
 
