@@ -46,7 +46,10 @@ _BUFFER = 1 << 20
 _LONGEST = (1 << 31) - 1
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
+_CROWDS = ("is_crowd", "group_of")
 _FLAGS = ("difficult", "truncated")
+# Parts of objects that are no annotation to miss; create_pascal_tf_record.py writes a view for each.
+_ATTRIBUTES = ("view", "occluded", "depiction", "weight", "class/confidence")
 _SEGMENTATION = "image/segmentation"
 _CLASS_MASK = f"{_SEGMENTATION}/class"
 _MOST_SHARE = 1.1
@@ -253,8 +256,9 @@ def _unread(features: _Features, names: FeatureNames, objects: ExternalObjects |
             "class/label",
             "class/text",
             "area",
-            "is_crowd",
+            *_CROWDS,
             *_FLAGS,
+            *_ATTRIBUTES,
             *(("mask",) if objects.masks else ()),
         )
         read |= {f"{names.objects}/{part}" for part in parts}
@@ -337,7 +341,14 @@ def _objects(features: _Features, prefix: str) -> ExternalObjects | None:
         if name.startswith(f"{prefix}/") and (values := features.numbers(name)) is not None:
             numbers[name.removeprefix(f"{prefix}/")] = values
     # ImageNet's files have boxes without classes of objects.
-    if not {"class/label", *(f"bbox/{side}" for side in _SIDES)} <= numbers.keys():
+    if not {*(f"bbox/{side}" for side in _SIDES)} <= numbers.keys():
+        return None
+    if "class/label" not in numbers:
+        if numbers[f"bbox/{_SIDES[0]}"] and features.texts(f"{prefix}/class/text"):
+            raise SourceError(
+                "objects have the names of their classes in class/text, and no numbers in class/label",
+                hint=f"Write class/label, which counts from 1. {_NO_OBJECTS}",
+            )
         return None
     count = len(numbers[f"bbox/{_SIDES[0]}"])
     sides = [_of_each(numbers, f"bbox/{side}", count) for side in _SIDES]
@@ -353,13 +364,14 @@ def _objects(features: _Features, prefix: str) -> ExternalObjects | None:
             f"an object has label {wrong[0]}, and the object detection API counts classes from 1",
             hint=_NO_OBJECTS,
         )
-    given = {name: _of_each(numbers, name, count) for name in ("area", "is_crowd") if numbers.get(name)}
+    area = _of_each(numbers, "area", count) if numbers.get("area") else None
+    crowds = [_of_each(numbers, name, count) for name in _CROWDS if numbers.get(name)]
     flags = {name: _of_each(numbers, name, count) for name in _FLAGS if name in numbers}
     return ExternalObjects(
         boxes=list(zip(*sides, strict=True)),
         labels=[int(label) - 1 for label in labels],
-        area=given.get("area"),
-        crowd=[int(value != 0) for value in given.get("is_crowd", [0] * count)],
+        area=area,
+        crowd=[int(any(values)) for values in zip([0] * count, *crowds, strict=True)],
         flags={name: [int(value != 0) for value in values] for name, values in flags.items()},
         masks=masks if len(masks := features.files(f"{prefix}/mask")) == count else (),
     )

@@ -28,7 +28,7 @@ from ..dataset.index import free_name
 from ..options import declarations, given_options
 from ..sources.objects import BadObjectError
 from ..sources.options import SourceOptions
-from ..sources.table_objects import check_box_format, corners_of, object_fields, objects_of
+from ..sources.table_objects import check_box_format, corners_of, object_fields, objects_of, warn_of_others
 from ..threads import check_threads
 from ..worker_processes import worker_processes
 from .execution import ray_cluster
@@ -224,6 +224,7 @@ def _find_objects(
             boxes = [(one["box"], row) for row in rows for one in objects_of(row[name], fields)]
             sizes = [(row.get("height"), row.get("width")) for _, row in boxes]
             found = check_box_format([box for box, _ in boxes], sizes, box_format, f"field {name!r}")
+            warn_of_others(inner, fields, f"field {name!r}")
             return Objects(name, fields, found)
     return None
 

@@ -30,9 +30,13 @@ METADATA = "metadata with objects"
 _MOST = 1_000  # files in a folder that are looked at
 _IMAGES = 64  # images of a folder that may have annotations
 _HEAD = 4096  # bytes of a file of annotations
-_MASK_ENDS = ("_mask", "-mask", "_masks", "_seg", "_gt", "_segmentation", "_label")
+MASK_ENDS = ("_mask", "-mask", "_masks", "_segmentation", "_seg", "_gt", "_label")
+"""What may follow the name of an image in the name of its mask."""
 _SUFFIXES = (".xml", ".txt", ".json", ".XML", ".TXT", ".JSON")
-_OF_TOOLS = (".xml", ".json", ".csv", ".jsonl")
+_TABLES = (".csv", ".tsv")
+_OF_TOOLS = (".xml", ".json", *_TABLES, ".jsonl")
+_BOXES = ("bbox", "xmin ymin", "x1 y1", "left top", "x y w h", "x y width height")
+"""Columns of tables of boxes, in lower case and without underscores."""
 _NUMBER = re.compile(r"-?\d*\.?\d+([eE][-+]?\d+)?")
 _KEYS = (
     ("VGG Image Annotator", ("filename", "regions")),
@@ -154,7 +158,7 @@ def _beside(tree: Tree, path: str) -> Layout | None:
     stems = [os.path.splitext(one)[0] for one in images]  # noqa: PTH122 - a name
     if not stems:
         return None
-    for end in _MASK_ENDS:
+    for end in MASK_ENDS:
         if 2 * len(paired := {stem + end for stem in stems} & set(stems)) >= len(stems) - len(paired):
             return Layout(MASKS, inside(path, images[stems.index(min(paired))]), path)
     sampled = stems[:: max(1, len(stems) // _IMAGES)]
@@ -219,8 +223,7 @@ def kind_of_file(source: Source) -> str | None:
     folder, name = source.open(source.folder_of_file), os.fspath(source.path).rpartition("/")[2]
     if not name.lower().endswith(_OF_TOOLS):
         return None
-    kind = kind_of(name, folder.head(name, _HEAD))
-    return None if kind == METADATA else kind
+    return kind_of(name, folder.head(name, _HEAD))
 
 
 def kind_of(file: str, head: bytes) -> str | None:
@@ -229,16 +232,23 @@ def kind_of(file: str, head: bytes) -> str | None:
     if file.lower().endswith(".xml"):
         return "CVAT" if "<annotations" in text else VOC if "<annotation" in text else None
     lines = [line for line in text.splitlines() if not line.startswith(("imagesource:", "gsd:"))] or [""]
-    if file.lower().endswith(".csv"):
-        words = [word.strip(' "') for word in lines[0].split(",")]
-        names = {word.replace("_", "").lower() for word in words}
-        is_headless = len(words) == 6 and all(map(_NUMBER.fullmatch, words[1:5]))
-        return TABLE if is_headless or {"xmin", "ymin"} <= names or "bbox" in names else None
-    if file.lower().endswith(".jsonl"):
-        return METADATA if '"file_name"' in text and '"objects"' in text else None
-    if file.lower().endswith(".json"):
+    if file.lower().endswith(_TABLES):
+        return _kind_of_table([word.strip(' "') for word in re.split("[,;\t]", lines[0])])
+    is_list = (file.lower().endswith(".jsonl") or text.startswith("[")) and '"image_id"' not in text
+    if is_list and re.search('"(b?box(es)?|objects)"', text):
+        return METADATA if '"file_name"' in text and '"objects"' in text else TABLE
+    if file.lower().endswith((".json", ".jsonl")):
         return next((kind for kind, keys in _KEYS if all(f'"{key}"' in text for key in keys)), None)
     return _kind_of_line(lines[0].split())
+
+
+def _kind_of_table(words: list[str]) -> str | None:
+    """The format of a table, by the words of its first line."""
+    names = {word.replace("_", "").lower() for word in words}
+    if "regionshapeattributes" in names:
+        return "VGG Image Annotator"
+    is_headless = len(words) == 6 and all(map(_NUMBER.fullmatch, words[1:5]))
+    return TABLE if is_headless or any(names.issuperset(one.split()) for one in _BOXES) else None
 
 
 def _kind_of_line(words: list[str]) -> str | None:

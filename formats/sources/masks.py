@@ -31,13 +31,13 @@ from .class_folder import list_unlabelled
 from .classes import names_beside
 from .detection import is_pairs
 from .image_files import SkippedError, check_image, read_source_file
+from .layouts import MASK_ENDS
 from .listing import ListedFiles, Listing, Skip
 from .objects import ObjectTable
 from .source import Source, SourceFolder
 
 _IMAGE_ENDING = "_leftImg8bit"
-_NAMED = ("_mask", "-mask", "_masks", "_segmentation", "_seg", "_gt", "_label")
-_MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds", *_NAMED)
+_MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds", *MASK_ENDS)
 _INSTANCE_ENDINGS = ("", "_gtFine_instanceIds")
 _AHEAD = 8  # masks in memory beyond those that are read
 # cityscapesScripts, helpers/labels.py: classes with objects that its evaluation counts.

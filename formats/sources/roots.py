@@ -10,6 +10,7 @@ the first levels.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ..splits import Door, call, group_by_split, join
 from . import detection
 from .layouts import (
     FORMATS,
+    MASK_ENDS,
     MASKS,
     METADATA,
     SAMPLED,
@@ -39,11 +41,17 @@ _MOST_FOLDERS = 50  # of a root; a folder of classes may have thousands
 _MOST = 1_000  # files in a folder that are looked at
 _DEEPEST = 8
 _NAMED = 4  # commands in a hint
-_MASKS = {
-    "images": ("annotations", "masks"),  # annotations in ADE20K
-    "leftImg8bit": ("gtFine",),  # Cityscapes
+_SAMPLED_IMAGES = 32
+_OF_MASKS = re.compile(
+    "mask|label|annot|truth|trimap|segment|gtfine|(?<![a-z])(gt|ann|seg)(?![a-z])", re.IGNORECASE
+)
+"""Words in the name of a folder of masks."""
+_BESIDE = {
+    "images": ("annotations", "masks"),
+    "leftImg8bit": ("gtFine",),
     "JPEGImages": ("SegmentationClass",),
 }
+"""Names of a folder of images and of its masks, whose files may have other names: ADE20K, Cityscapes, VOC."""
 _LAYERS = {
     "image", "images", "img", "imgs", "pic", "pics", "picture", "pictures", "photo", "photos", "jpg", "jpeg",
     "png", "jpegimages", "data", "dataset", "raw", "all", "files", "rgb",
@@ -89,7 +97,7 @@ def check_is_one_dataset(source: Source, detected: str, door: Door = "convert") 
     _check_annotations(tree, door, insist)
     if is_root:
         _refuse(root, "COCO's datasets", _coco(root, folders), insist)
-        _refuse(root, "images and masks", _masks(root), insist)
+        _refuse(root, "images and masks", _masks(tree, root), insist)
     _check_levels(tree, door, insist)
 
 
@@ -327,11 +335,25 @@ def _yolo(root: Path, folders: list[Path]) -> list[str]:
     return [f"a split: stoker convert {split} TARGET" for split in splits]
 
 
-def _masks(root: Path) -> list[str]:
+def _have_same_names(tree: Tree, images: str, masks: str) -> bool:
+    """Whether most images of a folder, or of the first folder in it, have a mask of their name."""
+    if inner := tree.folders(images)[:1]:
+        images, masks = inside(images, inner[0]), inside(masks, inner[0])
+    stems = [Path(one).stem for one in tree.images(images)[:_SAMPLED_IMAGES]]
+    suffixes = {Path(one).suffix for one in tree.images(masks)}
+    ends = [end + suffix for end in ("", *MASK_ENDS) for suffix in suffixes]
+    return 2 * sum(any(tree.has(masks, stem + end) for end in ends) for stem in stems) > len(stems)
+
+
+def _masks(tree: Tree, root: Path) -> list[str]:
     """The commands for images and their masks; of one split, where the folders hold several."""
     commands = []
-    pairs = [(root / images, root / name) for images, names in _MASKS.items() for name in names]
-    for images, masks in (pair for pair in pairs if all(one.is_dir() for one in pair)):
+    of_masks = [one for one in tree.folders("") if _OF_MASKS.search(one)]
+    of_images = [one for one in tree.folders("") if one not in of_masks]
+    for images, masks in ((root / one, root / other) for one in of_images for other in of_masks):
+        is_known = masks.name in _BESIDE.get(images.name, ())
+        if not is_known and not _have_same_names(tree, images.name, masks.name):
+            continue
         groups = group_by_split(one.name for one in _folders(images) if (masks / one.name).is_dir())
         splits = [name for names in groups.values() for name in names]
         first = splits[0] if splits else "."

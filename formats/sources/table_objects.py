@@ -8,16 +8,19 @@ transformers' run_object_detection.py, unless ``box_format`` says otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from stoker.errors import SourceError
+from stoker.log import EventLog
 
 from .listing import ListedObjects, Skip
 from .objects import BadObjectError, Box, ObjectTable, checked_box, numbers
 
+_LOG = EventLog("conversion")
 _NAMES = {
     "box": ("bbox", "bboxes", "box", "boxes"),
     "category": (
@@ -47,19 +50,32 @@ def object_fields(names: Iterable[str]) -> dict[str, str]:
 
 def fields_of_type(kind: pa.DataType) -> dict[str, str]:
     """The fields of the objects that a column of an Arrow type holds; empty where it holds none."""
+    return object_fields(names_of_type(kind))
+
+
+def names_of_type(kind: pa.DataType) -> list[str]:
+    """Names in the structures of a column of an Arrow type, which may be in lists."""
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     inner = kind.value_type if is_list else kind
     try:
-        return object_fields(field.name for field in inner) if pa.types.is_struct(inner) else {}
+        return [field.name for field in inner] if pa.types.is_struct(inner) else []
     except UnicodeDecodeError:
-        return {}
+        return []
+
+
+def warn_of_others(names: Iterable[str], fields: Mapping[str, str], where: str) -> None:
+    """Log the fields of objects that are not read, such as outlines and keypoints."""
+    if others := [one for one in names if one not in fields.values()]:
+        _LOG.warning(
+            f"fields of {where}", f"fields of the objects in {where} are left out: {', '.join(others)}"
+        )
 
 
 def objects_of(value: Any, fields: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The objects of a row, each with its values by their use."""
     if isinstance(value, Mapping):
-        columns = {use: value[name] for use, name in fields.items() if value.get(name) is not None}
-        yield from (dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=False))
+        columns = ([] if value.get(name) is None else value[name] for name in fields.values())
+        yield from (dict(zip(fields, one, strict=True)) for one in zip_longest(*columns))
     else:
         yield from ({use: one.get(name) for use, name in fields.items()} for one in value or () if one)
 
@@ -71,8 +87,6 @@ def check_box_format(
 
     ``sizes`` has the height and width of the image of each box, where they are known.
     """
-    if box_format is not None:
-        return box_format
     usable = [at for at, box in enumerate(boxes) if numbers(box) and len(box) == 4]
     table = np.array([boxes[at] for at in usable], np.float64).reshape(-1, 4)
     if len(table) and table.min() >= 0 and table.max() <= 1:
@@ -80,6 +94,8 @@ def check_box_format(
             f"the boxes of {where} must be in pixels, found numbers from 0 to 1",
             hint="Multiply them by the width and height of their images.",
         )
+    if box_format is not None:
+        return box_format
     known = [all(type(side) is int and side > 0 for side in sizes[at]) for at in usable]
     limits = np.array([sizes[at][::-1] for at, stated in zip(usable, known, strict=True) if stated])
     # A pixel more is rounding.

@@ -60,7 +60,14 @@ from .columns import (
 from .detection import PARQUET, SAVED_SPLITS, SAVED_STATE
 from .listing import ListedBlocks, Listing, Skip, check_damage
 from .source import Source
-from .table_objects import check_box_format, fields_of_type, list_objects, objects_of
+from .table_objects import (
+    check_box_format,
+    fields_of_type,
+    list_objects,
+    names_of_type,
+    objects_of,
+    warn_of_others,
+)
 
 _LOG = EventLog("conversion")
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
@@ -123,7 +130,9 @@ def _with_objects(
     source: Source, listing: Listing, uses: _ColumnUses, values: dict[str, pa.ChunkedArray]
 ) -> Listing:
     rows = values[uses.objects or ""].to_pylist()
-    fields, where = fields_of_type(values[uses.objects or ""].type), f"column {uses.objects!r}"
+    kind, where = values[uses.objects or ""].type, f"column {uses.objects!r}"
+    fields = fields_of_type(kind)
+    warn_of_others(names_of_type(kind), fields, where)
     sides = [
         values[name].to_pylist() if name in values else [None] * len(rows) for name in ("height", "width")
     ]

@@ -343,7 +343,8 @@ def test_objects_of_the_object_detection_api_are_clipped_and_counted(indexed: In
 
 
 def test_annotations_and_arrays_that_are_not_read_are_counted(indexed: Indexed) -> None:
-    more = {"mask": [0.0, 1.0], "keypoint/x": [0.5], "keypoint/y": [0.5], "view": []}
+    more = {"mask": [0.0, 1.0], "keypoint/x": [0.5], "keypoint/y": [0.5], "view": [b"Frontal", b"Rear"]}
+    more["group_of"] = [0, 1]
     record = detection(jpeg(0), [[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 0.5]], [1, 1], **more)
     record |= {"image/segmentation/instance/encoded": b"png"}
     record |= {"depth": bytes(8), "depth/shape": [2], "depth/dtype": b"<f4", "image/colorspace": b"RGB"}
@@ -354,9 +355,18 @@ def test_annotations_and_arrays_that_are_not_read_are_counted(indexed: Indexed) 
         "annotation in the feature 'image/segmentation/instance', which is not read",
         "array in the feature 'depth', which is not read",
     }
-    assert dict(indexed([record, record]).manifest.skipped) == dict.fromkeys(objects | others, 2)
+    dataset = indexed([record, record])
+    assert dict(dataset.manifest.skipped) == dict.fromkeys(objects | others, 2)
+    assert dataset.annotations([0]).crowd.tolist() == [False, True]
     without = indexed([record], name="y", into="without", names={"objects": ""})
     assert set(without.manifest.skipped) == others
+
+
+def test_names_of_classes_without_numbers_are_refused(indexed: Indexed) -> None:
+    record = detection(jpeg(0), [[0.0, 0.0, 1.0, 1.0]], [1], **{"class/text": [b"owl"]})
+    del record["image/object/class/label"]
+    with pytest.raises(SourceError, match="names of their classes in class/text, and no numbers"):
+        indexed([record])
 
 
 def test_masks_of_the_object_detection_api_and_of_deeplab_are_read(indexed: Indexed) -> None:

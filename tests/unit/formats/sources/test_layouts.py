@@ -216,6 +216,12 @@ def test_polygons_of_one_group_are_one_object(make: Callable[..., Path]) -> None
         ('x.json: {"filename": "0.png", "regions": []}', "annotations of VGG Image Annotator"),
         ("x.csv: 0.png,1,2,9,9,owl", "a table of boxes, which is not read"),
         ("x.csv: filename,class,xmin,ymin,xmax,ymax", "a table of boxes"),
+        ("x.csv: path;label;x_min;y_min;x_max;y_max", "a table of boxes"),
+        ("x.tsv: path\tlabel\tx1\ty1\tx2\ty2", "a table of boxes"),
+        ("x.csv: path,label,x,y,w,h", "a table of boxes"),
+        ("x.csv: filename,region_count,region_shape_attributes", "annotations of VGG Image Annotator"),
+        ('x.json: [{"path": "0.png", "boxes": [[1, 2, 3, 4]]}]', "a table of boxes"),
+        ('x.jsonl: {"file_name": "0.png", "objects": {"bbox": []}}', "metadata with objects"),
         ("0.xml: <annotation>", "annotations of Pascal VOC, one file of several"),
     ],
 )

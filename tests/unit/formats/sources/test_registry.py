@@ -76,9 +76,19 @@ def _root(folder: Path, *files: str) -> Path:
             "images and masks",
             ["Convert with masks: stoker convert {root}/images TARGET --masks {root}/masks;"],
         ),
+        (
+            ["img_dir/train/1.jpg", "ann_dir/train/1.png", "img_dir/val/2.jpg", "ann_dir/val/2.png"],
+            "images and masks",
+            ["stoker convert {root}/img_dir/train TARGET --masks {root}/ann_dir/train (and"],
+        ),
+        (
+            ["train/1.jpg", "train_masks/1_mask.gif"],
+            "images and masks",
+            ["stoker convert {root}/train TARGET --masks {root}/train_masks;"],
+        ),
     ],
     ids=["voc", "coco", "coco-in-images", "roboflow-coco", "yolo", "darknet", "roboflow-yolo", "ade20k",
-         "cityscapes", "masks"],
+         "cityscapes", "masks", "mmseg", "carvana"],
 )  # fmt: skip
 def test_the_root_of_a_dataset_does_not_become_classes(
     tmp_path: Path, files: list[str], kind: str, commands: list[str]

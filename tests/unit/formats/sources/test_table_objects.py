@@ -107,6 +107,9 @@ def test_boxes_that_do_not_fit_cocos_format_need_box_format(
         source = pytest.importorskip("datasets").Dataset.from_parquet(str(source), cache_dir=str(tmp_path))
     with pytest.raises(SourceError, match=message):
         stoker.convert(source, tmp_path / "out")
+    if "pixels" in message:
+        with pytest.raises(SourceError, match=message):
+            converted(source, tmp_path / "given", box_format="cxcywh")
     if "fit" in message:
         given = converted(source, tmp_path / "given", box_format="xyxy")
         assert {f"{name}_" for name in sizes} <= {*given.columns}
@@ -130,6 +133,21 @@ def test_objects_that_cannot_be_used_are_left_out_and_named(tmp_path: Path) -> N
         ("a/00000000", "object without an area"),
         ("a/00000002", "object of an unknown category"),
     ]
+
+
+def test_lists_of_several_lengths_and_other_fields_of_objects_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    objects = [
+        {"bbox": BOXES[0], "category": [0], "segmentation": [[1, 1, 9, 1, 9, 9]]},
+        {"bbox": BOXES[0], "category": None, "segmentation": []},
+        {"bbox": BOXES[2], "category": [0], "segmentation": []},
+    ]
+    pq.write_table(pa.table({"image": [PICTURE] * 3, "objects": objects}), tmp_path / "a.parquet")
+    dataset = converted(tmp_path / "a.parquet", tmp_path / "out", allow_loss=1)
+    assert dataset.annotations(range(3)).boxes.tolist() == [CORNERS[0], CORNERS[2]]
+    assert dict(dataset.manifest.skipped) == {"object of an unknown category": 3}
+    assert "fields of the objects in column 'objects' are left out: segmentation" in caplog.text
 
 
 def test_labels_beside_objects_need_a_choice(tmp_path: Path) -> None:
