@@ -57,6 +57,7 @@ _BOX_COLUMNS = {
     "object_id": "int64",
 }
 """Columns of objects that all datasets with boxes have, and their dtypes."""
+_MOST_CLASSES = 1_000_000  # of a row of shares; larger labels are numbers of other things
 _IGNORE = 255
 """The value to ignore if the dataset names none: PASCAL VOC, Cityscapes and ADE20K have it."""
 _IGNORE_OF_MANY = 65535
@@ -151,13 +152,13 @@ def make_annotation_config(
             "the column 'to_source' holds matrices, which cannot express ElasticTransform",
             hint="Leave one of the two out. The way back is for evaluation, which has no random transforms.",
         )
-    multi_label = "labels" in dataset.tasks
-    mixes = bool(batch_transform_plan.transforms) and not dataset.num_classes
-    if "label" in columns and ((multi_label and not dataset.classes) or mixes):
+    have_shares = "label" in columns and ("labels" in dataset.tasks or bool(batch_transform_plan.transforms))
+    if have_shares and not 0 < dataset.num_classes <= _MOST_CLASSES:
         raise ConfigError(
-            "labels as shares of classes need the names of the classes, and the dataset has none",
+            f"labels as shares of classes need 1 to {_MOST_CLASSES:,} classes, and the dataset has "
+            f"{dataset.num_classes:,}",
             path=dataset.path,
-            hint="Leave the column 'label' out, or convert with classes.",
+            hint="Leave the column 'label' out, or convert with labels that number the classes from 0.",
         )
     followed = annotated | ({"label", "to_source"} & set(columns))
     _check_mixing(followed, batch_transform_plan.transforms, batch_transform_plan.columns)

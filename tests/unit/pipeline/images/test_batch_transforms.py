@@ -127,6 +127,22 @@ class TestTransformsOfBatches:
         assert stoker.open(labelled).num_classes == len(document["classes"])
         assert first(labelled, MixUp()).label.shape == (9, len(document["classes"]))
 
+    def test_several_labels_without_names_do_too(self, tmp_path: Path, thumbnails: Path) -> None:
+        with stoker.Writer(tmp_path / "out") as writer:
+            for label in ([0, 2], [1]):
+                writer.write(open_dataset(thumbnails).read(0), label=label, key=str(label))
+        assert first(tmp_path / "out").label.tolist() == [[1, 0, 1], [0, 1, 0]]
+        assert first(tmp_path / "out", MixUp()).label.shape == (2, 3)
+
+    def test_labels_that_number_no_classes_are_refused(self, tmp_path: Path, thumbnails: Path) -> None:
+        with stoker.Writer(tmp_path / "out") as writer:
+            writer.write(open_dataset(thumbnails).read(0), label=1 << 40)
+        assert first(tmp_path / "out").label.tolist() == [1 << 40]
+        with pytest.raises(
+            ConfigError, match="1 to 1,000,000 classes, and the dataset has 1,099,511,627,777"
+        ):
+            load(tmp_path / "out", MixUp())
+
 
 def double(images: Any) -> Any:
     return images * 2
