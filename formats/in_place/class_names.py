@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from stoker.errors import SourceError
 
 from ..containers.image_record import ExternalSample, Label
+from ..sources.classes import named_alike
 
 Contradiction = tuple[int, int, str]
 """Shard and record whose class contradicts other records or the dataset's names, and a message."""
@@ -73,7 +74,8 @@ def check_class(label: int | str | float | None, classes: Sequence[str]) -> None
         )
     if isinstance(label, str) and label not in classes:
         raise SourceError(
-            f"the record has the class {label!r}, which is not among the {len(classes)} named",
+            f"the record has the class {label!r}, which is not among the {len(classes)} named"
+            f"{named_alike(label, classes)}",
             hint="Add its name to the classes, at the end so that other labels stay.",
         )
     if isinstance(label, int) and not 0 <= label < len(classes):

@@ -126,13 +126,14 @@ def list_images(
     source = Source(src, options)
     try:
         listing = list_source(source, source_format)
+        if classes is not None:  # they number the labels, whichever have no image
+            return number_classes(listing, classes, src)
     except SourceError as error:
-        if source_format.name != "list" or "=" not in (error.hint or ""):
+        names = ("class_map", "skip_other_classes", *("=" * (source_format.name == "list")))
+        if not any(name in (error.hint or "") for name in names):
             raise
         hint = f"{error.hint} These are arguments of stoker.convert; in place, a list has path and label."
         raise with_details(error, hint=hint) from error
-    if classes is not None:  # they number the labels, whichever have no image
-        return number_classes(listing, classes, src)
     if listing.missing_classes:
         raise missing_classes_error(
             listing.missing_classes,

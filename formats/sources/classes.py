@@ -66,9 +66,15 @@ def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
     """The names of classes as a tuple; None where none are given."""
     if classes is None:
         return None
-    names = () if isinstance(classes, str) else tuple(classes)
+    has_no_order = isinstance(classes, (str, set, frozenset, Mapping))  # of labels
+    names = () if has_no_order else tuple(classes)
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"classes must be a sequence of names, label 0 first, found {classes!r}")
+        raise ConfigError(
+            f"classes must be a sequence of names, label 0 first, found {classes!r}",
+            hint="Of a class_to_idx it is sorted(class_to_idx, key=class_to_idx.get)."
+            if isinstance(classes, Mapping)
+            else None,
+        )
     if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         raise ConfigError(f"a name occurs twice in classes, so it has no single label: {twice!r}")
     return names
@@ -141,8 +147,18 @@ def check_labels(listing: Listing) -> Listing:
 
 
 def _plain(name: str) -> str:
-    """A name as it looks: in composed Unicode, without blanks and quotes at its ends."""
-    return unicodedata.normalize("NFC", name).strip().strip("'\"")
+    """A name as it looks: in composed Unicode and small letters, without blanks and quotes at its ends."""
+    return unicodedata.normalize("NFC", name).strip().strip("'\"").casefold()
+
+
+def named_alike(name: str, names: Sequence[str]) -> str:
+    """The end of a message that names the one of ``names`` that looks like a name; empty without one."""
+    if (near := {_plain(one): one for one in names}.get(_plain(name))) is None:
+        return ""
+    return (
+        f"; {name!a} differs from {near!a} in capitals, blanks, quotes or the form of Unicode, "
+        "as a Mac writes other letters"
+    )
 
 
 def parse_class_map(pairs: Mapping[str, str] | Sequence[str] | None) -> dict[str, str] | None:
@@ -187,9 +203,14 @@ def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.Pat
     # The listing need not have all classes. Labels without names, which are plain numbers, stay as they are.
     columns: Mapping[str, pa.Array] = {} if listing.objects is None else listing.objects.columns
     if listing.labels is None and _OBJECT_LABELS not in columns:
+        are_masks = listing.masks is not None
+        more = ": the values of masks are the classes" if are_masks else ""
         raise ConfigError(
-            "classes number labels, and this source has none: the values of masks are the classes",
-            hint=f"Their names are read from {NAMES_FILE} beside the masks.",
+            f"classes number labels, and this source has none{more}",
+            path=src,
+            hint=f"Their names are read from {NAMES_FILE} beside the masks."
+            if are_masks
+            else "Leave it out.",
         )
     labelled = [array for array in (listing.labels, columns.get(_OBJECT_LABELS)) if array is not None]
     used = np.unique(np.concatenate([_values(array) for array in labelled]))
@@ -212,18 +233,14 @@ def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: A
         return np.arange(len(want))
     number = {name: label for label, name in enumerate(want)}
     if missing := [have[label] for label in used if have[label] not in number]:
-        given = {_plain(name): name for name in want}
-        if near := given.get(_plain(missing[0])):
-            raise SourceError(
-                f"the source has the class {missing[0]!a}, and the class that is given is {near!a}: "
-                "they differ in blanks, quotes or the form of Unicode, as a Mac writes other letters",
-                path=src,
-                hint="Rename it with class_map, or rename the folder or the label.",
-            )
+        alike = named_alike(missing[0], want)
         raise SourceError(
-            f"the source has classes that are not among the {len(want)} given: {some_of(missing, _NAMED)}",
+            f"the source has classes that are not among the {len(want)} given: "
+            f"{some_of(missing, _NAMED)}{alike}",
             path=src,
-            hint="Add their names to classes, at the end so that other labels stay, or leave them out with "
+            hint="Rename it with class_map, or rename the folder or the label."
+            if alike
+            else "Add their names to classes, at the end so that other labels stay, or leave them out with "
             "skip_other_classes.",
         )
     return np.array([number.get(name, -1) for name in have], np.int64)

@@ -327,6 +327,12 @@ def test_classes_number_images_that_lack_some_of_them(tmp_path: Path) -> None:
     for dataset in (stoker.open(val, classes=classes), stoker.open(val, classes=list(classes))):
         assert (dataset.classes, dataset.labels.tolist()) == (classes, [1, 2])
     assert [batch.label.tolist() for batch in batches(val, classes=classes)] == [[1, 2]]
+    for given, hint in ((["a", "b"], "skip_other_classes"), (["A", "b", "C"], "class_map")):
+        with pytest.raises(SourceError, match=rf"{hint}(?s:.)*arguments of stoker\.convert"):
+            stoker.open(val, classes=given)
+    with pytest.raises(ConfigError, match="this source has none") as caught:
+        stoker.open(val / "b", classes=classes)
+    assert "masks" not in str(caught.value)
     stoker.convert(train, tmp_path / "shards")
     assert stoker.open(tmp_path / "shards", classes=classes).classes == classes
     with pytest.raises(ConfigError, match="classes must be the classes of the dataset"):

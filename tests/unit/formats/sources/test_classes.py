@@ -267,12 +267,14 @@ def test_classes_of_a_dataset_are_taken_as_they_are(
     assert converted(root, tmp_path / "val", classes=classes).classes == classes
 
 
-@pytest.mark.parametrize(("have", "given"), [("cafe\u0301", "caf\u00e9"), ("cat ", "cat"), ('"cat"', "cat")])
+@pytest.mark.parametrize(
+    ("have", "given"), [("cafe\u0301", "caf\u00e9"), ("cat ", "cat"), ('"cat"', "cat"), ("Cat", "cat")]
+)
 def test_names_that_look_alike_are_named(
     tree: Callable[..., Path], tmp_path: Path, have: str, given: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     root = tree(f"{have}/1.jpg", "dog/1.jpg")
-    with pytest.raises(SourceError, match="they differ in blanks, quotes or the form of Unicode") as caught:
+    with pytest.raises(SourceError, match="in capitals, blanks, quotes or the form of Unicode") as caught:
         converted(root, tmp_path / "out", classes=["dog", given])
     assert "class_map" in str(caught.value.hint)
     dataset = converted(root, tmp_path / "out", classes=["dog", given], class_map={have: given})
@@ -280,6 +282,14 @@ def test_names_that_look_alike_are_named(
     tree(f"{given}/1.jpg")
     converted(root, tmp_path / "both")
     assert "names that look alike" in caplog.text
+
+
+def test_classes_without_an_order_are_refused(tree: Callable[..., Path], tmp_path: Path) -> None:
+    root = tree("cat/1.jpg", "dog/1.jpg")
+    for given in ({"cat", "dog"}, {"dog": 0, "cat": 1}):
+        with pytest.raises(ConfigError, match="sequence of names, label 0 first") as caught:
+            stoker.open(root, classes=given)
+        assert bool(caught.value.hint) is isinstance(given, dict)
 
 
 def test_a_label_below_0_is_refused(tree: Callable[..., Path], tmp_path: Path) -> None:
