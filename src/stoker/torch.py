@@ -12,10 +12,11 @@ workers, and in the one that Accelerate makes of this, the datasets are plain on
 
 from __future__ import annotations
 
-import mmap
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,7 +27,7 @@ import torch.utils.data
 
 import stoker
 from stoker.augment.torchvision import stoker_transforms
-from stoker.errors import ConfigError
+from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.execution.passes import Prefetcher
 from stoker.pipeline.execution.pipeline import FinishedBatch
 from stoker.pipeline.execution.stats import StatsTotals
@@ -45,6 +46,10 @@ _OF_LOADERS = (
     "ranks",
     "output",
     "sizes",
+    "batch_as",
+    "device",
+    "num_threads",
+    "prefetch",
 )
 
 
@@ -65,7 +70,8 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
 
     Random parameters of an image follow from the seed, the epoch and its index, whatever sampler, rank or
     worker draws it. The epoch of a sample is that of :meth:`set_epoch`, and one more for each time that this
-    dataset has drawn the sample since.
+    dataset has drawn the sample since. Without :meth:`set_epoch` each rank of torch.distributed has other
+    epochs, so that no two draws of a sample are the same.
 
     Args:
         path: Dataset, shards, folder or list of images, as :func:`stoker.open` takes them, or its result.
@@ -96,11 +102,13 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
         if given := [name for name in _OF_LOADERS if name in options]:
             raise ConfigError(
                 f"{', '.join(given)} must be given to the DataLoader, found in the dataset",
-                hint="from stoker.torch import DataLoader",
+                hint="DataLoader of stoker.torch has num_workers, prefetch_factor and pin_memory, and "
+                "collate_fn for batches of another form.",
             )
         self.data = stoker.open(path) if isinstance(path, (str, os.PathLike)) else path
         self.options: dict[str, Any] = {"seed": seed, **options}
         self.target_transform = target_transform
+        self._sender: tuple[int, int] | None = None  # rank and ranks of the process that sent it to a worker
         self.transform = transform
         self._prepare()
 
@@ -110,25 +118,23 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
             self._maker = PerProcess(lambda: BatchMaker(self, None if _worker() is None else 1))
         super().__setattr__(name, value)
 
-    def _prepare(self) -> None:
-        # Memory that forked workers share, so that a sample drawn by one of them counts in all.
-        shared = mmap.mmap(-1, 4 * (len(self.data) + 1))
-        self._drawn = np.frombuffer(shared, np.int32)[:-1]
-        self._epoch = np.frombuffer(shared, np.int32)[-1:]
+    def _prepare(self, counts: Any = None) -> None:
+        # The epoch told, -1 for none, and how often each sample was drawn. Memory that workers share, forked
+        # or spawned, so that a sample drawn by one of them counts in all.
+        counts = torch.tensor([-1] + [0] * len(self.data), dtype=torch.int32) if counts is None else counts
+        self._counts = counts.share_memory_()
+        self._epoch, self._drawn = counts[:1].numpy(), counts[1:].numpy()
         self._lock = PerProcess(threading.Lock)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")} | {
-            "drawn": self._drawn.copy(),
-            "epoch": int(self._epoch[0]),
-        }
+        public = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return public | {"counts": self._counts, "process": _process()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        drawn, epoch = state.pop("drawn"), state.pop("epoch")
+        counts, self._sender = state.pop("counts"), state.pop("process")
         for name, value in state.items():
             setattr(self, name, value)
-        self._prepare()
-        self._drawn[:], self._epoch[:] = drawn, epoch
+        self._prepare(counts)
 
     def __getattr__(self, name: str) -> Any:
         """``classes``, ``class_to_idx``, ``targets`` and whatever else the dataset behind it has."""
@@ -157,8 +163,10 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
     def __getitems__(self, indices: Sequence[int]) -> Samples:
         """The samples at these indices, decoded at once."""
         rows = _checked(indices, len(self))
+        if not rows.size:
+            return Samples({})
         with self._lock.get():
-            epochs = self._epoch[0] + self._drawn[rows]
+            epochs = self._epochs(rows)
             np.add.at(self._drawn, rows, 1)
             maker = self._maker.get()
             made = Samples(maker.batch(rows, int(epochs[0]))) if (epochs == epochs[:1]).all() else None
@@ -166,6 +174,12 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
                 alone = [maker.batch(rows[i : i + 1], int(epochs[i])) for i in range(len(rows))]
                 return self.with_targets(Samples(_joined(alone)))
         return self.with_targets(made)
+
+    def _epochs(self, rows: npt.NDArray[np.int64]) -> Any:
+        """The epoch of each draw, (n,) int32; ranks that are told none have epochs of their own."""
+        # A rank does not know what the others have drawn, and would begin again for each sample.
+        rank, ranks = _process() if _worker() is None else self._sender or _process()
+        return self._drawn[rows] * ranks + rank if self._epoch[0] < 0 else self._epoch[0] + self._drawn[rows]
 
     def with_targets(self, samples: Samples) -> Samples:
         """The samples with ``target_transform`` of their labels."""
@@ -253,37 +267,55 @@ class _Pass:
 
     # If it is dropped before its end, the thread ends, and the engine goes with it.
 
-    def __init__(
-        self, loader: DataLoader, dataset: Dataset, maker: BatchMaker, batches: Iterator[Any]
-    ) -> None:
+    def __init__(self, loader: DataLoader, dataset: Dataset, maker: BatchMaker, rows: list[Any]) -> None:
         self._loader = loader
         self._dataset = dataset
         self._maker = maker
-        self._batches = batches
+        self._rows = rows
+        self._epoch, self._received = loader.position.epoch, loader.position.step
         self._form = None if loader.collate_fn is torch.utils.data.default_collate else loader.collate_fn
+        self._token = loader.position.running = object()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._batches = self._maker.batches(self._rows[self._received :], self._epoch)
 
     def __iter__(self) -> _Pass:
         return self
 
     def __next__(self) -> Any:
-        for batch in self._batches:
-            self._loader.position.step += 1
-            if self._form:
-                return self._form(self._dataset.with_targets(Samples(batch)))
-            return (
-                self._dataset.with_targets(Samples(batch)).batch if self._dataset.target_transform else batch
-            )
-        self._loader.finish(self._maker)
-        raise StopIteration
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._loader.finish(self._maker, is_latest=self._is_latest())
+            raise
+        except Exception:  # a bad sample: the next batch follows, as in torch's loader
+            self._count()
+            self._begin()
+            raise
+        self._count()
+        if self._form:
+            return self._form(self._dataset.with_targets(Samples(batch)))
+        return self._dataset.with_targets(Samples(batch)).batch if self._dataset.target_transform else batch
+
+    def _count(self) -> None:
+        self._received += 1
+        if self._is_latest():
+            self._loader.position.step = self._received
+
+    def _is_latest(self) -> bool:
+        return self._loader.position.running is self._token
 
 
 class RandomSampler(torch.utils.data.RandomSampler):  # type: ignore[misc]  # torch is optional
-    """torch's, which also knows the epoch that a trainer tells it; its order does not depend on it."""
+    """torch's, which passes the epoch that a trainer tells it on; its order does not depend on it."""
 
     epoch: int | None = None
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
+        if found := _resolved(self.data_source):  # for a DataLoader that a trainer makes of it
+            found[0].set_epoch(epoch)
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):  # type: ignore[misc]  # torch is optional
@@ -311,12 +343,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):  # type: ignore[misc]  # tor
                 "a loader makes whole batches, and replaces a DataLoader",
                 hint="Iterate over the loader itself.",
             )
-        if (
-            shuffle
-            and not arguments
-            and not {"sampler", "batch_sampler"} & options.keys()
-            and _resolved(dataset)
-        ):
+        samplers = [options.get("sampler"), options.get("batch_sampler")]
+        if shuffle and not arguments and all(one is None for one in samplers) and _resolved(dataset):
             options["sampler"], shuffle = RandomSampler(dataset, generator=options.get("generator")), None
         super().__init__(dataset, batch_size, shuffle, *arguments, **options)
         self.position = _Position(self)
@@ -335,37 +363,52 @@ class DataLoader(torch.utils.data.DataLoader[Any]):  # type: ignore[misc]  # tor
         return iter(super().__iter__()) if found is None else self._fast(*found)
 
     def _fast(self, dataset: Dataset, positions: npt.NDArray[np.int64] | None) -> _Pass:
-        listed, epoch, first = self.position.begin()
-        rows = [_checked(indices, len(self.dataset)) for indices in listed[first:]]
+        rows = self.position.begin()
         rows = rows if positions is None else [positions[one] for one in rows]
         maker, self._idle = self._idle, None
         if maker is None or maker.options is not dataset.options:
             ahead = self.prefetch_factor * self.num_workers if self.prefetch_factor else 4
             pinned = bool(self.pin_memory) and torch.cuda.is_available()
             maker = BatchMaker(dataset, self.num_workers or None, ahead, pinned=pinned)
-        return _Pass(self, dataset, maker, maker.batches(rows, epoch))
+        return _Pass(self, dataset, maker, rows)
 
-    def finish(self, maker: BatchMaker) -> None:
+    def finish(self, maker: BatchMaker, *, is_latest: bool) -> None:
         """End a pass, whose engine makes the next one."""
         self._idle = maker
-        self.position.end()
+        if is_latest:
+            self.position.end()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_idle": None}
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the random parameters of ``epoch`` in the next pass, and tell the sampler."""
-        self.position.epoch = epoch
-        if callable(tell := getattr(self.sampler, "set_epoch", None)):
-            tell(epoch)
+        """Draw the random parameters of ``epoch`` in the next pass, and tell the sampler.
 
-    def state_dict(self) -> dict[str, Any]:
+        Nothing changes where a state inside this epoch is loaded.
+        """
+        self.position.go_to(epoch)
+
+    @property
+    def state_dict(self) -> Callable[[], dict[str, Any]]:
         """The position in the epoch, and the states of the generators that its sampler was drawn with."""
-        return self.position.save()
+        self._check_state()
+        return self.position.save
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with the batch after the last one of the saved loader."""
-        self.position.load(state)
+    @property
+    def load_state_dict(self) -> Callable[[dict[str, Any]], None]:
+        """Go on with the batch after the last one of the saved loader.
+
+        The first pass raises CheckpointError if its sampler draws other batches than that of the state.
+        """
+        self._check_state()
+        return self.position.load
+
+    def _check_state(self) -> None:
+        # A missing attribute, as trainers ask whether there is one.
+        if self._found() is None:
+            raise AttributeError(
+                "only a DataLoader of batches of a dataset of stoker.torch, or a Subset of one, has a state"
+            )
 
 
 class _Position:
@@ -373,71 +416,122 @@ class _Position:
 
     def __init__(self, loader: DataLoader) -> None:
         self.epoch = self.step = 0
+        self.running: object = None  # the token of the pass that began last
         self._loader = loader
-        self._drawn_with: dict[str, Any] | None = None  # at the begin of the running epoch
-        self._loaded = self._running = self._began = False
+        self._begun: dict[str, Any] | None = None  # what the running epoch was drawn with
+        self._batches = 0  # of the running epoch
+        self._loaded: dict[str, Any] | None = None
         self._told: int | None = None  # by the sampler
+        self._has_drawn = False
 
-    def begin(self) -> tuple[list[Any], int, int]:
-        """The batches of indices of an epoch, the epoch, and how many batches of it are done."""
-        loader, loaded = self._loader, self._loaded
-        if self._running and not loaded:  # the last pass was left early
+    def begin(self) -> list[Any]:
+        """The batches of rows of an epoch, of which ``step`` are done."""
+        if self._begun and self._loaded is None:  # the last pass was left early
             self.end()
-        self._running, self._loaded = True, False
-        sampler = loader.sampler if loader.sampler is not None else loader.batch_sampler
-        told = getattr(sampler, "epoch", None)
-        if type(told) is int and told != self._told and not loaded:
-            self.epoch = self._told = told
-        if not loaded:
-            self.step = 0
-        if loaded and self._drawn_with is not None:
-            with torch.random.fork_rng(devices=[]):
-                return self._draw(self._drawn_with), self.epoch, self.step
-        self._drawn_with = self._generators()
-        return self._draw(None), self.epoch, self.step
-
-    def _draw(self, generators: dict[str, Any] | None) -> list[Any]:
-        loader = self._loader
-        if generators:
-            torch.set_rng_state(generators["default"])
-            self._began = generators["began"]
-            if loader.generator is not None and generators["own"] is not None:
-                loader.generator.set_state(generators["own"])
-            sampler: Any = loader.sampler
-            if generators["sampler"] is not None:
-                sampler.load_state_dict(generators["sampler"])
-        if not hasattr(loader.batch_sampler, "__len__"):
-            raise ConfigError(
-                "the batch_sampler must have a length, found none",
-                hint="Give it __len__, or take torch.utils.data.DataLoader.",
+        loaded, self._loaded = self._loaded, None
+        if (told := self._epoch_told()) is not None and told != self._told:
+            if loaded and told != loaded["epoch"]:
+                loaded = None
+            self.epoch, self._told = told, told
+        self.step = loaded["step"] if loaded else 0
+        self._begun = loaded["drawn_with"] if loaded else self._generators()
+        restored = loaded and not torch.equal(torch.get_rng_state(), self._begun["default"])
+        with torch.random.fork_rng(devices=[]) if restored else nullcontext():
+            if loaded:
+                self._restore(loaded["drawn_with"])
+            rows = [_checked(indices, len(self._loader.dataset)) for indices in self._draw()]
+        self._batches = len(rows)
+        digest = _digest(rows, by_rank=any(hasattr(one, "num_replicas") for one in self._samplers()))
+        if self.step and digest != self._begun["digest"]:
+            raise CheckpointError(
+                "the sampler draws other batches than the one of the saved state, so samples would be lost",
+                hint="Keep the dataset, batch_size, the sampler, its seed and the number of ranks. A sampler "
+                "that draws with random or NumPy needs state_dict and load_state_dict.",
             )
+        self._begun["digest"] = digest
+        return rows
+
+    def _draw(self) -> list[Any]:
+        loader = self._loader
+        try:
+            len(loader.batch_sampler)
+        except (TypeError, NotImplementedError) as error:
+            raise ConfigError(
+                "the sampler must have a length, found none",
+                hint="Give it __len__, or take torch.utils.data.DataLoader.",
+            ) from error
         # As torch's iterator does before it asks the sampler; persistent workers keep their first seed.
-        if not (loader.persistent_workers and self._began):
+        if not (loader.persistent_workers and self._has_drawn):
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-        self._began = True
+        self._has_drawn = True
         return list(loader.batch_sampler)
 
+    def _samplers(self) -> list[Any]:
+        loader = self._loader
+        nested = getattr(loader.batch_sampler, "sampler", None)
+        return list({id(one): one for one in (loader.batch_sampler, nested, loader.sampler)}.values())
+
+    def _epoch_told(self) -> int | None:
+        epochs = [getattr(one, "epoch", None) for one in self._samplers()]
+        return next((epoch for epoch in epochs if type(epoch) is int), None)
+
+    def _own_generators(self) -> list[torch.Generator]:
+        found = [getattr(one, "generator", None) for one in (self._loader, *self._samplers())]
+        return list({id(one): one for one in found if isinstance(one, torch.Generator)}.values())
+
+    def _stateful(self) -> list[Any]:
+        return [one for one in self._samplers() if callable(getattr(one, "state_dict", None))]
+
     def _generators(self) -> dict[str, Any]:
-        loader: Any = self._loader
-        state = getattr(loader.sampler, "state_dict", None)
-        own = None if loader.generator is None else loader.generator.get_state()
-        sampler = state() if callable(state) else None
-        return {"default": torch.get_rng_state(), "own": own, "sampler": sampler, "began": self._began}
+        return {
+            "default": torch.get_rng_state(),
+            "own": [one.get_state() for one in self._own_generators()],
+            "samplers": [one.state_dict() for one in self._stateful()],
+            "has_drawn": self._has_drawn,
+            "told": self._epoch_told(),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        torch.set_rng_state(state["default"])
+        self._has_drawn = state["has_drawn"]
+        for generator, saved in zip(self._own_generators(), state["own"], strict=False):
+            generator.set_state(saved)
+        for sampler, saved in zip(self._stateful(), state["samplers"], strict=False):
+            sampler.load_state_dict(saved)
+
+    def _tell(self, epoch: int) -> None:
+        for sampler in self._samplers():
+            if callable(tell := getattr(sampler, "set_epoch", None)):
+                tell(epoch)
 
     def end(self) -> None:
         """Begin no part of this epoch again."""
-        self.epoch, self.step, self._running, self._drawn_with = self.epoch + 1, 0, False, None
+        self.epoch, self.step, self.running, self._begun = self.epoch + 1, 0, None, None
+
+    def go_to(self, epoch: int) -> None:
+        self._tell(epoch)
+        if not (self._loaded and self._loaded["epoch"] == epoch):
+            self.epoch, self.step, self.running = epoch, 0, None
+            self._begun = self._loaded = None
 
     def save(self) -> dict[str, Any]:
-        return {"epoch": self.epoch, "step": self.step, "drawn_with": self._drawn_with}
+        if self._loaded:
+            return self._loaded
+        if self._begun and self.step < self._batches:
+            return {"epoch": self.epoch, "step": self.step, "drawn_with": dict(self._begun)}
+        epoch = self.epoch + bool(self._begun)
+        return {"epoch": epoch, "step": 0, "drawn_with": self._generators()}
 
     def load(self, state: dict[str, Any]) -> None:
         if not isinstance(state, dict) or state.keys() != {"epoch", "step", "drawn_with"}:
-            raise stoker.errors.CheckpointError(
+            raise CheckpointError(
                 "this is not a state of a stoker.torch.DataLoader", hint="Pass what state_dict() returned."
             )
-        self.epoch, self.step, self._drawn_with = state["epoch"], state["step"], state["drawn_with"]
-        self._loaded, self._running = self._drawn_with is not None, False
+        self.epoch, self.step, self._loaded = state["epoch"], state["step"], state
+        self.running = self._begun = None
+        self._told = state["drawn_with"]["told"]
+        if self._told is not None:
+            self._tell(self._told)
 
 
 def _resolved(dataset: Any) -> tuple[Dataset, npt.NDArray[np.int64] | None] | None:
@@ -451,14 +545,33 @@ def _resolved(dataset: Any) -> tuple[Dataset, npt.NDArray[np.int64] | None] | No
 
 
 def _checked(indices: Sequence[int], n: int) -> npt.NDArray[np.int64]:
-    rows = np.asarray(indices, np.int64)
+    rows = np.asarray(indices)
+    if rows.size and (rows.dtype.kind not in "iu" or rows.ndim != 1):
+        raise TypeError(f"an index must be an integer, found {indices[0]!r}")
     if rows.size and (rows.min() < -n or rows.max() >= n):
         raise IndexError(f"index must be in 0..{n - 1}, found {int(rows[(rows < -n) | (rows >= n)][0])}")
-    return np.where(rows < 0, rows + n, rows)
+    return np.where(rows < 0, rows + n, rows).astype(np.int64)
+
+
+def _digest(listed: list[npt.NDArray[np.int64]], *, by_rank: bool) -> str:
+    """SHA-256 of the batches; of their sizes alone where the rows of ranks differ, which share a state."""
+    sizes = np.array([len(rows) for rows in listed], np.int64)
+    digest = hashlib.sha256(sizes.tobytes())
+    for rows in [] if by_rank else listed:
+        digest.update(rows.tobytes())
+    return digest.hexdigest()
 
 
 def _worker() -> Any:
     return torch.utils.data.get_worker_info()
+
+
+def _process() -> tuple[int, int]:
+    """Rank of this process and the number of ranks."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 0, 1
+    return distributed.get_rank(), distributed.get_world_size()
 
 
 def _stacked(batch: Any) -> Any:

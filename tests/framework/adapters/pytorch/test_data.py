@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import shutil
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +16,24 @@ from helpers.annotations import write_annotated
 from helpers.images import encode
 
 from stoker.augment import Normalize, RandomResizedCrop, Resize
-from stoker.errors import CheckpointError, ConfigError
+from stoker.errors import CheckpointError, ConfigError, CorruptRecordError
 from stoker.torch import DataLoader, Dataset, ImageFolder
 
 Epoch = list[tuple[float, list[int]]]
 
 NAMES = ("a/10.png", "a/9.png", "a/b/1.png", "b/x.png", "c c/0.png", "c c/1.png", "c c/2.png")
 CROP = [RandomResizedCrop(8)]
+
+
+def own() -> torch.Generator:
+    return torch.Generator().manual_seed(9)
+
+
+SAMPLERS = {
+    "random": lambda: of_torch.RandomSampler(range(7), generator=own()),
+    "weighted": lambda: of_torch.WeightedRandomSampler([1.0] * 7, 7, generator=own()),
+    "distributed": lambda: of_torch.DistributedSampler(range(7), 1, 0),
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +71,7 @@ class TestImageFolder:
         assert torch.equal(data[-1][0], data[6][0])
 
     def test_a_list_of_indices_is_one_batch(self, root: Path) -> None:
+        assert ImageFolder(root).__getitems__([]) == []
         data = ImageFolder(root, [Resize((8, 8))], target_transform=lambda label: 10 + label)
         samples = data.__getitems__([6, 0])
         assert [label for _, label in samples] == [12, 10] == samples.batch.label.tolist()
@@ -90,6 +105,32 @@ class TestImageFolder:
         data.transform = [Resize((4, 4))]
         assert [images.shape[2:] for images, _ in loader] == [(4, 4)]
         assert pickle.loads(pickle.dumps(data))[0][0].shape[1:] == (4, 4)
+
+    def test_ranks_that_are_told_no_epoch_draw_other_parameters(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A rank does not see what the other has drawn, which may be its own samples in the next epoch."""
+        whole = [ImageFolder(root, CROP)[2][0]]
+        for rank in range(2):
+            monkeypatch.setattr("stoker.torch._process", lambda rank=rank: (rank, 2))
+            data = ImageFolder(root, CROP)
+            whole += [data[2][0] for _ in range(2)]
+        assert torch.equal(whole[0], whole[1])
+        assert len({image.numpy().tobytes() for image in whole}) == 4
+        data.set_epoch(0)
+        assert torch.equal(data[2][0], whole[0])
+
+    def test_its_sampler_tells_it_the_epoch(self, root: Path) -> None:
+        """As Accelerate does, which makes a DataLoader of its own with this sampler."""
+        data = ImageFolder(root, CROP)
+        second = [data[0][0] for _ in range(2)][1]
+        DataLoader(of_torch.Subset(data, [0]), shuffle=True, sampler=None).sampler.set_epoch(1)
+        assert torch.equal(data[0][0], second)
+
+    @pytest.mark.parametrize("index", [2.7, "3", slice(2), True])
+    def test_an_index_is_an_integer(self, root: Path, index: Any) -> None:
+        with pytest.raises(TypeError, match="an index must be an integer, found"):
+            ImageFolder(root)[index]
 
     def test_options_of_loaders_are_refused(self, root: Path) -> None:
         with pytest.raises(ConfigError, match="batch_size must be given to the DataLoader"):
@@ -136,33 +177,96 @@ class TestDataLoader:
         assert len(drawn) == 8
         assert set(drawn) == {0, 1, 2}
 
-    @pytest.mark.parametrize("generator", [True, False])
-    def test_its_state_goes_on_in_the_middle_of_an_epoch(self, root: Path, *, generator: bool) -> None:
-        def make() -> DataLoader:
-            own = torch.Generator().manual_seed(9) if generator else None
-            return DataLoader(ImageFolder(root, CROP), 2, shuffle=True, generator=own)
+    @pytest.mark.parametrize("kind", [*SAMPLERS, None])
+    @pytest.mark.parametrize("received", [4, 5, 6, 7, 8])
+    def test_its_state_goes_on_with_the_next_batch(self, root: Path, kind: str | None, received: int) -> None:
+        """With generators of their own, also at the end of an epoch, before and after its last batch."""
 
-        whole = epochs(make())
+        def make() -> DataLoader:
+            sampler = SAMPLERS[kind]() if kind else None
+            return DataLoader(ImageFolder(root, CROP), 2, shuffle=None if kind else True, sampler=sampler)
+
+        whole = epochs(make(), 4)
+        per_epoch = len(whole[0])
         torch.manual_seed(5)
         loader = make()
-        contents(loader)
+        for _ in range(received // per_epoch):
+            contents(loader)
         running = iter(loader)
-        begun = contents(next(running) for _ in range(2))
-        state, numbers = loader.state_dict(), torch.get_rng_state()
+        for _ in range(received % per_epoch):
+            next(running)
+        state, numbers = pickle.loads(pickle.dumps(loader.state_dict())), torch.get_rng_state()
         torch.manual_seed(1)
         resumed = make()
         resumed.load_state_dict(state)
+        assert resumed.state_dict() is state
         torch.set_rng_state(numbers)
-        assert begun + contents(resumed) == whole[1]
-        assert contents(resumed) == whole[2]
+        rest = contents(resumed) + contents(resumed)
+        assert rest == [*chain(*whole)][received : received + len(rest)]
         with pytest.raises(CheckpointError, match="not a state"):
             loader.load_state_dict({"epoch": 1})
+
+    def test_the_state_of_a_last_batch_is_that_of_the_next_epoch(self, root: Path) -> None:
+        loader = DataLoader(ImageFolder(root, CROP), 2)
+        running = iter(loader)
+        for _ in range(4):
+            next(running)
+        state = loader.state_dict()
+        assert (state["epoch"], state["step"]) == (1, 0)
+
+    def test_an_epoch_that_is_told_keeps_a_position_in_it(self, root: Path) -> None:
+        def make() -> tuple[Any, DataLoader]:
+            sampler = of_torch.DistributedSampler(range(7), 2, 1)
+            return sampler, DataLoader(ImageFolder(root, CROP), 2, sampler=sampler)
+
+        sampler, loader = make()
+        whole = []
+        for epoch in range(3):
+            sampler.set_epoch(epoch)
+            whole.append(contents(loader))
+        loader.set_epoch(1)
+        next(iter(loader))
+        state = loader.state_dict()
+        for told, wanted in ((None, whole[1][1:]), (1, whole[1][1:]), (2, whole[2])):
+            for tell in (0, 1):
+                both = make()
+                both[1].load_state_dict(state)
+                if told is not None:
+                    both[tell].set_epoch(told)
+                assert contents(both[1]) == wanted
+
+    def test_a_state_of_other_batches_is_refused(self, root: Path) -> None:
+        loader = DataLoader(ImageFolder(root, CROP), 2)
+        next(iter(loader))
+        for other in (DataLoader(ImageFolder(root), 3), DataLoader(ImageFolder(root), 2, sampler=range(6))):
+            other.load_state_dict(loader.state_dict())
+            with pytest.raises(CheckpointError, match="draws other batches"):
+                iter(other)
+
+    def test_two_passes_at_once_are_whole(self, root: Path) -> None:
+        loader = DataLoader(ImageFolder(root, CROP), 2)
+        assert [
+            (one.label.tolist(), two.label.tolist()) for one, two in zip(loader, loader, strict=True)
+        ] == [2 * (labels,) for labels in ([0, 0], [0, 1], [2, 2], [2])]
+        assert loader.state_dict()["epoch"] == 2
+
+    def test_a_bad_sample_is_named_and_the_next_batch_follows(self, root: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "images"
+        shutil.copytree(root, folder)
+        for kind in (DataLoader, of_torch.DataLoader):
+            loader = kind(ImageFolder(folder, CROP), 2)
+            os.utime(folder / "b/x.png", (1, 1 + (kind is DataLoader)))
+            running = iter(loader)
+            assert next(running)[1].tolist() == [0, 0]
+            with pytest.raises(CorruptRecordError, match=r"b/x\.png"):
+                next(running)
+            assert [labels.tolist() for _, labels in running] == [[2, 2], [2]]
 
     def test_a_pass_that_is_left_ends_its_epoch(self, root: Path) -> None:
         loader = DataLoader(ImageFolder(root, CROP), 2)
         whole = epochs(DataLoader(ImageFolder(root, CROP), 2))
         next(iter(loader))
-        assert contents(loader) == whole[1]
+        assert contents(pickle.loads(pickle.dumps(loader))) == contents(loader) == whole[1]
 
     def test_a_function_of_samples_collates(self, root: Path) -> None:
         loader = DataLoader(ImageFolder(root), 3, collate_fn=list)
@@ -191,5 +295,8 @@ class TestDataLoader:
                 while True:
                     yield [0]
 
-        with pytest.raises(ConfigError, match="the batch_sampler must have a length"):
+        with pytest.raises(ConfigError, match="the sampler must have a length"):
             iter(DataLoader(ImageFolder(root), batch_sampler=Endless()))
+        with pytest.raises(ConfigError, match="the sampler must have a length"):
+            iter(DataLoader(ImageFolder(root), 2, sampler=Endless()))
+        assert not hasattr(DataLoader(of_torch.ConcatDataset([ImageFolder(root)])), "state_dict")
