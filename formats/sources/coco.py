@@ -38,6 +38,7 @@ from .objects import (
     ObjectTable,
     checked_box,
     numbers,
+    rotation_of,
     swap_of,
     turned_box,
 )
@@ -53,6 +54,8 @@ _HINTS = {
     "panoptic annotation, which is not read": "Give instances; masks names a folder of PNGs of classes.",
     "caption, which is not an object": "Give instances or person_keypoints.",
     "object without a box": "Give each annotation a bbox of left, top, width and height, or a segmentation.",
+    "object of an unknown category": "Each category_id needs a category of the same id, as a number or text: "
+    '{"id": 1, "name": "cat"}.',
     "broken run lengths": "Write the run lengths again, as pycocotools does, or give each annotation a bbox.",
 }
 """What to do about a file whose objects all are left out, by reason."""
@@ -129,7 +132,7 @@ class _Reader:
         box, category, area = value.get("bbox"), _id(value.get("category_id")), value.get("area", -1)
         segmentation = value.get("segmentation")
         polygons, runs, run_size, notes = _read_outline(segmentation)
-        if box is None:
+        if not box:
             box = _box_of(polygons, runs, run_size)
         if not numbers(box) or len(box) != 4:
             raise BadObjectError("object without a box", str(box)[:60])
@@ -139,8 +142,8 @@ class _Reader:
         box, corners = checked_box(left, top, left + width, top + height), list[float]()
         crowd = _is_crowd(value.get("iscrowd")) and not self._crowds_as_objects
         attributes = value.get("attributes")
-        rotation: Any = attributes.get("rotation") if isinstance(attributes, dict) else None
-        if numbers([rotation]) and rotation % 360 and not segmentation:
+        rotation = rotation_of(attributes.get("rotation")) if isinstance(attributes, dict) else 0.0
+        if rotation and not segmentation:
             area = area if numbers([area]) and area >= 0 else width * height
             box, corners = turned_box(*box, rotation)
             self._table.turned += 1
@@ -260,8 +263,6 @@ class _Reader:
                 kind, other = (" and ".join(sorted(one)) for one in (of_images, others))
                 reasons += f" (ids of images are {kind}, and image_id of annotations are {other})"
                 hint = "Write both in the same way."
-            elif not self._categories.ids():
-                hint = 'The file has no categories: add them, such as {"id": 1, "name": "cat"}.'
             raise SourceError(
                 f"the file has no object: of {self._annotations:,} annotations, {reasons}",
                 path=self._file,
@@ -482,7 +483,7 @@ _Outline = tuple[
 
 def _read_outline(value: Any) -> _Outline:
     """The polygons, or the run lengths and their size; and reason and detail of what is left out."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value:
         try:
             return [], *_read_runs(value), []
         except BadObjectError as error:

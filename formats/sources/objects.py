@@ -83,6 +83,12 @@ def turned_box(
     return box_around(corners), corners
 
 
+def rotation_of(value: Any) -> float:
+    """Degrees in CVAT's attribute ``rotation``, a number or text; 0 of other values."""
+    text = str(value).strip()
+    return float(text) % 360 if re.fullmatch(r"-?\d{1,4}(\.\d*)?", text) else 0.0
+
+
 def box_around(points: Sequence[float]) -> Box:
     """The upright box around points, x and y in turn."""
     xs, ys = points[0::2], points[1::2]
@@ -370,7 +376,9 @@ def list_documents(
     if source.options.images is not None:
         root, beside = source.open(source.options.images), ""
     images = AnnotatedImages(at or f"{suffix} files", "object {} of its annotation")
-    names = where.names(suffix) if stems is None else [f"{stem}{suffix}" for stem in stems]
+    names = [f"{stem}{suffix}" for stem in stems or ()]
+    if stems is None:
+        names = [*where.names(suffix), *where.names(suffix.upper())]
     for name, content in zip(names, where.read(names), strict=True):
         key = posixpath.join(at, name)
         try:
@@ -385,7 +393,7 @@ def list_documents(
             if document is None:
                 images.skip(key, "not an image", f"{suffix} of another format")
                 continue
-            path = root.image_of(beside, name.removesuffix(suffix), document.named)
+            path = root.image_of(beside, name[: -len(suffix)], document.named)
             images.add_document(path, key, document)
     hint = f"{len(images.skipped):,} annotations cannot be read." if images.skipped else None
     listing = images.listing(root.root, follow_links=root.follow_links, hint=hint)
@@ -398,8 +406,8 @@ def list_documents(
 
 
 _OTHER = {"left": "right", "right": "left", "l": "r", "r": "l"}
-_SIDES = [re.compile(word) for word in ("left|right", "(?<![a-z])[lr](?![a-z])", "^[lr]", "[lr]$")]
-"""The words for left and right in names of keypoints, in lower case: ``left_eye``, ``l_eye``, ``leye``."""
+_SIDES = [re.compile(word) for word in ("left|right|(?<![a-z])[lr](?![a-z])", "^[lr]", "[lr]$")]
+"""Left and right in names of keypoints, in lower case: ``left_eye``, ``l_eye_left`` (a corner), ``leye``."""
 
 
 def swap_of(names: tuple[str, ...]) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ bottom stay. ``difficult`` and ``truncated`` become columns of the index.
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import Any
 from xml.etree.ElementTree import Element, TreeBuilder
@@ -18,7 +17,7 @@ from stoker.urls import split_url
 
 from .detection import ANNOTATIONS, voc_folders
 from .listing import Listing
-from .objects import BadObjectError, Document, list_documents, turned_box
+from .objects import BadObjectError, Document, list_documents, rotation_of, turned_box
 from .source import Source
 
 _FLAGS = ("difficult", "truncated")
@@ -56,15 +55,6 @@ def _document(content: bytes) -> Document:
     return Document(name, (_size(tree, "height"), _size(tree, "width")), objects)
 
 
-def _rotation(node: Element) -> float:
-    """Degrees by which a box is turned, an attribute of CVAT's; 0 where it has none."""
-    attributes = {
-        one.findtext("name"): one.findtext("value") for one in node.iterfind("attributes/attribute")
-    }
-    text = (attributes.get("rotation") or "").strip()
-    return float(text) % 360 if re.fullmatch(r"-?\d{1,4}(\.\d*)?", text) else 0.0
-
-
 def _object(node: Element) -> tuple[str, dict[str, Any]]:
     name = (node.findtext("name") or "").strip()
     if not name:
@@ -72,7 +62,10 @@ def _object(node: Element) -> tuple[str, dict[str, Any]]:
     left, top, right, bottom = (_number(node, f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax"))
     box = left - 1, top - 1, right, bottom
     extra = {flag: int((node.findtext(flag) or "").strip() == "1") for flag in _FLAGS}
-    if not (rotation := _rotation(node)):
+    attributes = {
+        one.findtext("name"): one.findtext("value") for one in node.iterfind("attributes/attribute")
+    }
+    if not (rotation := rotation_of(attributes.get("rotation"))):
         return name, {"box": box, "extra": extra}
     area = (box[2] - box[0]) * (box[3] - box[1])
     around, corners = turned_box(*box, rotation)

@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 import numpy as np
@@ -51,7 +51,9 @@ _IMAGES, _LABELS = "images", "labels"
 _SPLITS = {"train": ("train",), "val": ("val", "validation", "valid"), "test": ("test",)}
 _MOST_CLASSES = 1_000_000  # without names: then the highest label gives their number
 _LONGEST = 1 << 20  # characters of a YAML file: names of ten thousand classes have fewer
+_MOST_FOLDERS = 100  # in which names of classes are looked for
 _DEEPEST = 16  # lists and mappings in each other; PyYAML crashes at some ten thousand
+_NULLS = ("null", "Null", "NULL", "~", "")  # texts for the loader, as all scalars are
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # several times as fast, where PyYAML has it
 
 
@@ -71,10 +73,25 @@ def list_yolo(source: Source) -> Listing:
     if not len(files):
         raise no_images_error("the folder holds no image", images.root, skipped)
     above = [images.parent] if images is labels else [images.parent, images.parent.parent]
-    names = read_names([source.folder, images, labels, *above])
     label_names = list(map(_labels_of, files.names()))
+    names = read_names([source.folder, images, labels, *above])
+    names = names if names.classes else replace(names, classes=_names_within(labels, label_names))
     there = [] if images is labels else label_files(labels)  # beside images there is other text, too
     return _annotated(names, files, skipped, labels, label_names, there=there, splits={"": len(files)})
+
+
+def _names_within(labels: SourceFolder, label_names: list[str]) -> tuple[str, ...]:
+    """The names of classes in the folders of the labels, such as ``data`` above darknet's ``data/obj``."""
+    folders = dict.fromkeys(str(one) for name in label_names for one in PurePosixPath(name).parents)
+    found = {one: YoloNames().or_listed(labels.child(one)).classes for one in [*folders][:_MOST_FOLDERS]}
+    there = {classes: one for one, classes in reversed(found.items()) if classes}
+    if len(there) > 1:
+        raise SourceError(
+            f"the folders {' and '.join(there.values())} name different classes",
+            path=labels.root,
+            hint="Convert each by itself, and join them by stoker.merge.",
+        )
+    return next(iter(there), ())
 
 
 def _list_splits(source: Source) -> Listing:
@@ -238,6 +255,7 @@ def _annotated(
         _LOG.warning("yolo labels", message.format(reader.equal))
     expected = set(label_names)
     strays = (printable_name(name) for name in there if name not in expected)
+    skipped = [skip for skip in skipped if skip.key not in expected]
     skipped += [Skip(name, "labels without an image") for name in strays]
     keypoints = tuple(map(str, range(names.keypoints)))
     rows, unknown = np.array(reader.table.image, np.int64), np.zeros((len(files), 2), np.int32)
@@ -440,7 +458,7 @@ def _load_yaml(path: str, lines: list[str]) -> dict[str, Any]:
         _fail(path, f"it is not YAML: {' '.join(str(error).split())}")
     if document is not None and not isinstance(document, dict):
         _fail(path, "it holds no mapping")
-    return document or {}
+    return {key: value for key, value in (document or {}).items() if value not in _NULLS}
 
 
 def _nests_deeper(text: str, most: int) -> bool:

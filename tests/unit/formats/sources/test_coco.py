@@ -76,9 +76,9 @@ def test_boxes_that_are_turned_become_the_upright_boxes_around_them(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     changed = document()
-    turns = {20: 90.0, 21: 45, 7: 360.0, 99: "left"}
+    turns = {20: 90.0, 21: "45", 7: 360.0, 99: "left"}
     for one in changed["annotations"]:
-        one |= {"attributes": {"rotation": turns[one["id"]]}, "bbox": [5, 6, 8, 4], "segmentation": []}
+        one |= {"attributes": {"rotation": turns[one["id"]]}, "bbox": [5, 6, 8, 4], "segmentation": {}}
     changed["annotations"][0].pop("area", None)
     changed["images"][2] |= {"file_name": "a.png", "id": 5, "height": 20, "width": 30}
     found = convert(folder, changed).annotations(range(3))
@@ -138,6 +138,8 @@ def test_keypoints_with_left_and_right_in_their_names_are_swapped() -> None:
     ):
         assert swap_of((*pair.split("|"), "lip")) == (1, 0, 2)
     assert swap_of(("lear", "nose", "rear")) == (2, 1, 0)
+    corners = ("l_eye_left", "l_eye_right", "r_eye_left", "r_eye_right")
+    assert swap_of(corners) == (3, 2, 1, 0)
     # Without a pair, which sides several keypoints have is not known.
     assert [swap_of(names) for names in (("a", "b"), ("left", "LEFT"), ("left", "l"))] == [(), (), ()]
     assert (swap_of(("left",)), swap_of(())) == ((0,), ())
@@ -427,7 +429,7 @@ REFUSED: list[tuple[Any, str]] = [
     ([{"image_id": 5, "bbox": [1, 1, 2, 2]}], "entry 1 is an annotation, such as those in COCO's results"),
     (
         {**document(), "categories": []},
-        r"(?s)no object: of .* annotations, .*object of an unknown category.*The file has no categories",
+        r"(?s)no object: of .*object of an unknown category.*Each category_id needs a category",
     ),
     (
         {**document(), "annotations": [{"image_id": "5", "category_id": 3, "bbox": [1, 1, 2, 2]}]},
@@ -461,7 +463,7 @@ def test_a_box_that_is_missing_follows_from_the_outline(
 ) -> None:
     one = {"id": 1, "image_id": 5, "category_id": 3, "segmentation": segmentation}
     images = [{"id": 5, "file_name": "a.png"}]
-    for bare in (one, {**one, "bbox": None}):
+    for bare in (one, {**one, "bbox": None}, {**one, "bbox": []}):
         document_of = {**document(), "images": images, "annotations": [bare]}
         (folder / "x.json").write_text(json.dumps(document_of))
         listing = list_coco(Source(folder / "x.json", SourceOptions(images=folder / "images")))

@@ -72,6 +72,25 @@ PLACES = {
 }
 
 
+@pytest.mark.parametrize("folder", ["", "Annotations"])
+def test_annotations_in_capitals_are_read(make: Callable[..., Path], folder: str) -> None:
+    root = make("JPEGImages/0.jpg" if folder else "0.jpg")
+    (root / folder).mkdir(exist_ok=True)
+    (root / folder / "0.XML").write_text(VOC.replace("{name}", "0.jpg"))
+    listing = list_source(Source(root), find_format(Source(root)))
+    assert (len(listing), listing.classes) == (1, ("owl",))
+
+
+def test_names_of_classes_lie_in_the_folders_of_labels_and_agree(make: Callable[..., Path]) -> None:
+    root = make("data/a/0.png data/a/0.txt data/b/1.png data/b/1.txt", "data/obj.names: owl\njay")
+    listing = list_source(Source(root), find_format(Source(root)))
+    assert listing.classes == ("owl", "jay")
+    assert [skip.key for skip in listing.skipped] == ["data/obj.names"]  # no file that has been read
+    (root / "data/b/classes.txt").write_text("jay\nowl\n")
+    with pytest.raises(SourceError, match="the folders data/b and data name different classes"):
+        list_source(Source(root), find_format(Source(root)))
+
+
 @pytest.mark.parametrize("names", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize(("suffix", "name"), [("xml", "voc"), ("txt", "yolo"), ("json", "labelme")])
 def test_annotations_are_read_where_labelling_tools_put_them(

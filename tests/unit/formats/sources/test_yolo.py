@@ -346,7 +346,7 @@ def test_a_split_may_be_several_folders_or_a_list_below_path(tmp_path: Path) -> 
 def test_a_split_without_one_label_is_refused(tmp_path: Path, split: str, labels: str) -> None:
     for name in ("train", "val"):
         _images(tmp_path / name / "images", "ab", tmp_path / name / (labels if name == split else "labels"))
-    (tmp_path / "data.yaml").write_text(f"train: train/images\nval: val/images\n{NAMES}")
+    (tmp_path / "data.yaml").write_text(f"train: train/images\nval: val/images\ntest: null\n{NAMES}")
     message = f"not one of 2 images of {split} has labels: there is no {split}/labels/a.txt"
     with pytest.raises(SourceError, match=message):
         _convert(tmp_path / "data.yaml", allow_loss=1)
