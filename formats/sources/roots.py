@@ -162,10 +162,10 @@ def _check_datasets(root: Path, folders: int, door: Door) -> None:
         raise SourceError(message, path=root, hint=f"Take each by itself: {calls}.")
 
 
-def _with_depth(door: Door, path: str) -> str:
+def _with_depth(door: Door, path: str, depth: int = 1) -> str:
     if door == "open":
-        return f"stoker.open({path!r}, class_depth=1)"
-    return "--class-depth 1" if door == "index" else "class_depth=1"
+        return f"stoker.open({path!r}, class_depth={depth})"
+    return f"--class-depth {depth}" if door == "index" else f"class_depth={depth}"
 
 
 def _refuse(root: Path, kind: str, commands: list[str], insist: str) -> None:
@@ -200,11 +200,20 @@ def _check_levels(tree: Tree, door: Door, insist: str) -> None:
     layers = {tuple(names) for one, names in inner.items() if not tree.images(one)}
     if len(sampled) > 1 and len(layers) == 1 and all(not tree.images(one) for one in sampled):
         (names_in,) = layers
+        by_first = f"Name classes by the first folder alone: {_with_depth(door, tree.named(path))}"
         if len(names_in) == 1 and names_in[0].lower() in _LAYERS:
             raise SourceError(
                 f"the folders of the classes hold their images in a folder {names_in[0]}",
                 path=tree.root,
-                hint=f"Name classes by the first folder alone: {_with_depth(door, tree.named(path))}.",
+                hint=f"{by_first}.",
+            )
+        if len(names_in) > 1:  # as of folds, patients, or splits in another language
+            raise SourceError(
+                f"the folders {join([one.rpartition('/')[2] for one in sampled[:2]])} hold the same folders "
+                f"{join(names_in[:2])}, and either may name the classes",
+                path=tree.root,
+                hint=f"{by_first}; by both: {_with_depth(door, tree.named(path), 2)}; by the second alone: "
+                "write a list of path and label.",
             )
     if path:
         _check_wrapper(tree, path, door, insist)

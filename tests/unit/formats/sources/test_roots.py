@@ -90,10 +90,14 @@ def test_a_class_may_have_the_name_of_a_split(tree: Tree) -> None:
     [
         (["owl/train/1.jpg", "owl/val/1.jpg", "jay/train/1.jpg"], "classes hold the splits train and val"),
         (["owl/images/1.jpg", "jay/images/1.jpg"], "hold their images in a folder images"),
+        (
+            [f"fold{n}/{name}/{n}.jpg" for n in (1, 2) for name in ("owl", "jay")],
+            "the folders fold1 and fold2 hold the same folders jay and owl",
+        ),
         (["birds/birds/owl/1.jpg", "birds/birds/jay/1.jpg"], "holds its classes in the folder birds/birds"),
         (["images/1.jpg", "images/2.jpg", "train.csv"], "holds its images in the folder images"),
     ],
-    ids=["splits-in-classes", "images-in-classes", "doubled", "images"],
+    ids=["splits-in-classes", "images-in-classes", "folds", "doubled", "images"],
 )
 @pytest.mark.parametrize("door", DOORS)
 def test_a_folder_that_names_no_class_is_refused(
