@@ -236,7 +236,8 @@ class Loader(NamedArguments):
     def _was_look(self, last: Progress) -> bool:
         """Whether a pass was begun only to see a batch: such a pass is begun again, and no epoch is lost."""
         # Once: a loop that takes one batch of each pass goes on with the next epoch.
-        return not last.received or (self._may_look and last.received == 1 < len(last.steps))
+        is_first = self._may_look and last.received == 1 < len(last.steps)
+        return not last.failed and (not last.received or is_first)
 
     def steps(self, epoch: int, position: int) -> Any:
         """This rank's steps of an epoch from a checkpoint's ``position`` on."""

@@ -100,9 +100,10 @@ def every_event(monkeypatch: pytest.MonkeyPatch) -> None:
     A log keeps the times of its events in its module, where a test cannot replace the clock from outside.
     """
     for name, module in list(sys.modules.items()):
-        if name.startswith("stoker.") and isinstance(log := vars(module).get("_LOG"), EventLog):
-            fresh = EventLog(log._logger.name.removeprefix("stoker."), count(0, 11).__next__)
-            monkeypatch.setattr(module, "_LOG", fresh)
+        for attribute, log in list(vars(module).items()) if name.startswith("stoker.") else ():
+            if isinstance(log, EventLog):
+                fresh = EventLog(log._logger.name.removeprefix("stoker."), count(0, 11).__next__)
+                monkeypatch.setattr(module, attribute, fresh)
 
 
 @pytest.fixture

@@ -65,4 +65,8 @@ def test_fields_of_a_json_member_become_labels_and_columns(shards: list[Path], t
     assert dataset.classes == ("cat", "dog")
     assert dataset.labels.tolist() == [i % 2 for i in range(6)]
     assert dataset.column("across").tolist() == list(range(6))
-    assert {path.name for path in (tmp_path / "named").iterdir()} == {"dataset.json", "index.arrow"}
+    assert {path.name for path in (tmp_path / "named").iterdir()} == {
+        "dataset.json",
+        "index.arrow",
+        "sha256.json",
+    }

@@ -15,7 +15,7 @@ from helpers.loaders import BLOCKS, block_files, read_ahead_over
 from helpers.processes import interrupted_everywhere
 
 import stoker
-from stoker.errors import StorageError, WriteError
+from stoker.errors import EngineError, StorageError, WriteError
 from stoker.formats.remote.block_files import BlockFiles
 from stoker.pipeline.caching import read_ahead as cache_prefetcher
 from stoker.pipeline.caching.read_ahead import BlockRequests, CachedEpoch
@@ -124,7 +124,7 @@ def test_threads_that_could_not_be_started_are_started_later(
     monkeypatch.setattr(threading.Thread, "start", limited)
     for number in (0, 1):
         left = number
-        with pytest.raises(RuntimeError, match="can't start new thread"):
+        with pytest.raises(EngineError, match="allows this process no more threads"):
             requests.request(BLOCKS)
     left = 2
     coming = requests.request(BLOCKS)

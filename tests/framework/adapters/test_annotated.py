@@ -29,7 +29,7 @@ def scenes(pack_images: Callable[..., Path], thumbnails: Path) -> Path:
         squares = [[boxes[k, [[0, 1], [2, 1], [2, 3], [0, 3]]]] for k in range(m)]
         numbers = np.arange(m, dtype=np.int64)
         parts.append(
-            Annotations(numbers * 0, boxes, numbers, numbers > 1, boxes[:, 0], numbers, None, squares)
+            Annotations(numbers * 0, boxes, numbers, numbers > 1, boxes[:, 0], numbers, polygons=squares)
         )
     return pack_images([dataset.read(i) for i in range(12)], **to_columns(parts))
 

@@ -20,7 +20,8 @@ def definitions(body: list[ast.stmt]) -> dict[str, ast.stmt]:
 @pytest.mark.parametrize("row", adapters.FRAMEWORKS.values(), ids=lambda row: row.name)
 def test_every_framework_has_a_module_with_the_names_of_the_contract(row: adapters.Framework) -> None:
     # Read, not imported: most of the frameworks need not be installed.
-    module = definitions(ast.parse((FOLDER / f"{row.name}.py").read_text()).body)
+    (file,) = {*FOLDER.glob(f"{row.name}.py"), *FOLDER.glob(f"{row.name}/__init__.py")}
+    module = definitions(ast.parse(file.read_text()).body)
     if row.borrows:
         assert {"backend", "specialize_loader"} <= module.keys()
         return
@@ -37,8 +38,8 @@ def test_every_framework_has_a_module_with_the_names_of_the_contract(row: adapte
 
 def test_every_adapter_has_a_row_in_the_table() -> None:
     modules = {
-        path.stem
-        for path in FOLDER.glob("*.py")
-        if "Adapter" in definitions(ast.parse(path.read_text()).body) and path.stem != "__init__"
+        path.relative_to(FOLDER).parts[0].removesuffix(".py")
+        for path in FOLDER.rglob("*.py")
+        if "Adapter" in definitions(ast.parse(path.read_text()).body) and path != FOLDER / "__init__.py"
     }
     assert modules == {row.name for row in adapters.FRAMEWORKS.values() if not row.borrows}

@@ -11,6 +11,7 @@ from queue import SimpleQueue
 import pytest
 from helpers.processes import at_point, ends, interrupted_everywhere
 
+from stoker.errors import EngineError
 from stoker.pipeline.execution import threads
 from stoker.pipeline.execution.threads import OneShotEvent, WorkerThread, move_next
 
@@ -21,7 +22,7 @@ def test_a_thread_that_cannot_be_started_is_forgotten(monkeypatch: pytest.Monkey
 
     worker = WorkerThread(lambda: None, lambda: None, "test")
     monkeypatch.setattr(threading.Thread, "start", fails)
-    with pytest.raises(RuntimeError, match="can't start new thread"):
+    with pytest.raises(EngineError, match="allows this process no more threads"):
         worker.start()
     threads.end_workers()
     assert not worker.is_stopping

@@ -17,7 +17,6 @@ from helpers.shards import N, Sequences, make, same
 import stoker
 from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, LoaderClosedError
-from stoker.pipeline.execution.passes import EVENTS
 
 COLUMNS = ("input_ids", "attention_mask", "row")
 
@@ -295,13 +294,13 @@ CUT: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.usefixtures("every_event")
 @pytest.mark.parametrize("options", CUT)
 @pytest.mark.parametrize("eos", [False, True])
 def test_samples_whose_trained_tokens_are_all_cut_are_left_out_and_counted(
     tmp_path: Path, options: dict[str, Any], eos: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_questions(tmp_path / "d", ["a" * 9, "b" * 20, "c" * 18, "d" * 50], eos=eos)
-    EVENTS._last.clear()
     limit = stoker.MaxLength(20, "truncate")
     loader = stoker.TextLoader(
         tmp_path / "d", max_length=limit, columns=("input_ids", "labels", "row"), **options
@@ -333,6 +332,7 @@ def test_a_stop_in_mid_epoch_goes_on_without_the_samples_that_are_left_out(tmp_p
     assert taken + [batch.input_ids.tolist() for batch in resumed] == whole
 
 
+@pytest.mark.usefixtures("every_event")
 @pytest.mark.parametrize(
     "options",
     [
@@ -350,7 +350,6 @@ def test_a_batch_without_a_trained_token_is_reported(
         write_questions(tmp_path / "d", ["a" * 20])
     else:
         stoker.convert_text(rows, tmp_path / "d", fields=["q", "a"], tokenizer="bytes")
-    EVENTS._last.clear()
     list(stoker.TextLoader(tmp_path / "d", batch_size=1, **options))
     assert "a batch has no token that a model is trained on" in caplog.text
 
