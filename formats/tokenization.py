@@ -52,7 +52,8 @@ def _check_tokenizer(name: str, value: Any) -> Any:
             "t.pre_tokenizer = pre_tokenizers.WhitespaceSplit(); "
             "t.train(files, trainers.WordLevelTrainer(special_tokens=['[UNK]', '[PAD]'])); t.save(path)."
             if is_path
-            else "Save it, and give the folder: t.save_pretrained(FOLDER) of transformers.",
+            else "Save it, and give the path: t.save(FILE) of tokenizers, or t.save_pretrained(FOLDER) of "
+            "transformers.",
         )
     return value
 

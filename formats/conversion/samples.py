@@ -226,7 +226,8 @@ def check_samples(source: Any) -> None:
     if isinstance(source, Mapping):
         raise ConfigError(
             f"the source is a {kind} of {some_of(map(repr, source))}, no dataset",
-            hint="Give one of them, such as source['train'], and give each a folder of its own.",
+            hint=f"Give one of them, such as source[{next(iter(source), 'train')!r}], and give each a folder "
+            "of its own.",
         )
     if hasattr(source, "columns") and not isinstance(source, Dataset):
         raise ConfigError(

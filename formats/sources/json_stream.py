@@ -13,7 +13,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,9 +35,16 @@ def stream_object(path: Path, arrays: Collection[str], window: int = _WINDOW) ->
         yield from stream.members(arrays)
 
 
-def stream_array(path: Path, window: int = _WINDOW) -> Iterator[Any]:
-    """Elements of the JSON array that a UTF-8 file holds; ``window`` as for :func:`stream_object`."""
-    with _open(path, "array", json.JSONDecoder(), window) as stream:
+def stream_array(
+    path: Path, window: int = _WINDOW, read: Callable[[int], bytes] | None = None
+) -> Iterator[Any]:
+    """Elements of the JSON array that a UTF-8 file holds; ``read`` reads the file if it is open already."""
+    decoder = json.JSONDecoder()
+    with (
+        nullcontext(_Stream(path, read, "array", decoder, window))
+        if read
+        else _open(path, "array", decoder, window) as stream
+    ):
         yield from stream.elements()
         stream.end()
 

@@ -106,11 +106,7 @@ class ChatTemplate:
             raise TemplateError(f"{error or type(error).__name__}{cure}") from error
         if not is_unicode(text := "".join(pieces)):
             raise TemplateError("the text has half of a surrogate pair")
-        contents = [message.get("content") for message in messages]
-        if any(
-            isinstance(content, (list, dict)) and str(content) in text and str(content) != json.dumps(content)
-            for content in contents
-        ):
+        if any(_is_garbled(message, text) for message in messages):
             raise TemplateError(_PARTS)
         return text
 
@@ -262,6 +258,17 @@ def _mark_message(context: Any, item: Any, place: int) -> str:
         return ""
     depth[0] += (1, -1)[place]
     return str(marks[place]) if depth[0] == (1, 0)[place] else ""
+
+
+def _is_garbled(message: Mapping[str, Any], text: str) -> bool:
+    """Whether a template has written the parts of a content as Python shows them, or has left them out."""
+    content = message.get("content")
+    if not isinstance(content, (list, dict)):
+        return False
+    parts = [part.get("text") for part in content if isinstance(part, dict)]
+    left_out = any(isinstance(part, str) and part.strip() not in text for part in parts)
+    is_shown = str(content) in text and str(content) != json.dumps(content)
+    return is_shown or (left_out and message["role"] != "assistant")  # thoughts may be left out
 
 
 def find_template(training: Training, tokenizer: Tokenizer) -> ChatTemplate:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ import pyarrow.parquet as pq
 from stoker.errors import SourceError, StokerError
 from stoker.processes import cached_property
 
-from ..files import open_regular, read_at
+from ..files import is_unicode, open_regular, read_at
 from ..sources.columns import names_in_types
 from ..sources.image_files import unreadable
 from ..sources.json_stream import stream_array
@@ -49,6 +49,7 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # or a skippable frame, RFC 8878, 3.1
 _PARQUET, _ARROW, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+TO_UTF8 = "iconv -f LATIN1 -t UTF-8 FILE"
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 LONGEST = 1 << 28  # bytes of a line; a longer one is no text for training
 _MOST_COPIES = 16  # unpacked files that are kept, as threads read near each other
@@ -107,13 +108,12 @@ def _naming(path: Path, *, listed: bool = False) -> Iterator[None]:
     except MemoryError as error:  # Arrow allocates what a length in the file says
         reason = "it is damaged, or needs more memory than there is"
         raise SourceError(f"the file cannot be unpacked: {reason}", path=path) from error
-    except (EOFError, OSError, UnicodeError, csv.Error, zlib.error, pa.ArrowException) as error:
+    except (EOFError, OSError, UnicodeError, zlib.error, pa.ArrowException) as error:
         if not isinstance(error, OSError) or error.errno is None:
             hint = "Copy or download the file again."
             if "too much memory" in str(error):
                 hint = f"Unpack it: zstd -dc --long=31 {path} | stoker convert-text - TARGET"
-            verb = "parsed" if isinstance(error, csv.Error) else "unpacked"
-            raise SourceError(f"the file cannot be {verb}: {error}", path=path, hint=hint) from error
+            raise SourceError(f"the file cannot be unpacked: {error}", path=path, hint=hint) from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         reason = unreadable(error, os.fspath(path), listed=listed)[1]
@@ -253,7 +253,7 @@ class _Content:
             with self._stream() as stream:
                 start = stream.read(_START)
         self.start = start
-        self._is_array = self._compression != "zstd" and _JSON_ARRAY.match(start) is not None
+        self._is_array = _JSON_ARRAY.match(start) is not None
         # Parquet and Arrow need a file: the lengths in a damaged stream would be allocated.
         self._form = next((form for form in (_PARQUET, _ARROW, _ARROW_STREAM) if start.startswith(form)), b"")
         if self._compression is not None:
@@ -285,11 +285,13 @@ class _Content:
                 return
             rows = self._rows(stream)
             while some := list(islice(rows, _ROWS)):
-                yield b"".join(json.dumps(row, default=str).encode() + b"\n" for row in some)
+                # Bytes of cells that are not UTF-8 stay as they are, and the conversion skips their lines.
+                lines = (json.dumps(row, default=str, ensure_ascii=not self.has_cells) for row in some)
+                yield b"".join(line.encode(errors="surrogateescape") + b"\n" for line in lines)
 
     def _rows(self, stream: Any) -> Iterator[Any]:
         if self._is_array:
-            return stream_array(self._path)
+            return stream_array(self._path, read=stream.read)
         if self.has_cells:
             return self._cells(stream)
         if self._form == _PARQUET:
@@ -319,23 +321,33 @@ class _Content:
 
     def _cells(self, stream: Any) -> Iterator[dict[str, str]]:
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
-        # Lines that are not UTF-8 are skipped one by one.
         text = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
-        rows = csv.reader(text, strict=True, delimiter=self._delimiter or ",")
-        header = next(rows, [])
-        if len(set(header)) < len(header):
-            raise SourceError("two columns have the same name", path=self._path, hint="Rename one of them.")
-        self.values = dict.fromkeys(header, True)
-        columns = set(self._columns)
-        for row in rows:
-            if row and len(row) != len(header):
+        first, columns = text.readline(), set(self._columns)
+        # Spreadsheets write ; between cells where the comma is a decimal point.
+        between = dict.fromkeys((self._delimiter or ",", *",;\t"))
+        fitting = [one for one in between if columns & set(next(csv.reader([first], delimiter=one), []))]
+        delimiter = fitting[0] if fitting else max(between, key=first.count)
+        rows = csv.reader(chain([first], text), strict=True, delimiter=delimiter)
+        try:
+            header = next(rows, [])
+            if len(set(header)) < len(header):
                 raise SourceError(
-                    f"line {rows.line_num} has {len(row)} fields where the header has {len(header)}",
-                    path=self._path,
-                    hint="Repair the line; a field with quotes or separators stands in quotes.",
+                    "two columns have the same name", path=self._path, hint="Rename one of them."
                 )
-            if row:
-                yield {name: cell for name, cell in zip(header, row, strict=True) if name in columns}
+            if not is_unicode("".join(header)):
+                raise SourceError("the header is not UTF-8", path=self._path, hint=f"Convert it: {TO_UTF8}.")
+            self.values = dict.fromkeys(header, True)
+            for row in rows:
+                if row and len(row) != len(header):
+                    raise csv.Error(f"{len(row)} fields where the header has {len(header)}")
+                if row:
+                    yield {name: cell for name, cell in zip(header, row, strict=True) if name in columns}
+        except csv.Error as error:
+            raise SourceError(
+                f"line {rows.line_num} cannot be parsed: {error}",
+                path=self._path,
+                hint="Repair it: a field with quotes or separators stands in quotes, its own quotes doubled.",
+            ) from error
         text.detach()
 
 
@@ -420,6 +432,7 @@ _BINARY = {
     b"%PDF-": "PDF",
     b"SQLite format 3": "SQLite",
     b"\x89HDF": "HDF5",
+    b"\xff\xfe\0\0": "UTF-32",
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
@@ -449,12 +462,13 @@ def check_text(path: Path, start: bytes) -> None:
         raise SourceError("the file is compressed twice", path=path, hint="Unpack it once.")
     for signature, name in _BINARY.items():
         if start.startswith(signature):
-            hint = "convert it to UTF-8" if name == "UTF-16" else _JSON_LINES
+            hint = "convert it to UTF-8" if name.startswith("UTF") else _JSON_LINES
             raise SourceError(f"the file is no text in UTF-8, but {name}", path=path, hint=hint)
     if 100 * start.count(0) > len(start):  # lines with one of a few are skipped
         raise SourceError("the file is binary, no text: it has zero bytes", path=path, hint=_JSON_LINES)
-    for form, name in ((_JSON_ARRAY, "array"), (_JSON_DOCUMENT, "object of several lines")):
-        if form.match(start):
-            raise SourceError(f"the file is a JSON {name}, not lines", path=path, hint=_JSON_LINES)
+    if _JSON_DOCUMENT.match(start):
+        raise SourceError(
+            "the file is a JSON object of several lines, not lines", path=path, hint=_JSON_LINES
+        )
     if (suffix := bare(path).suffix.lower()) in _TABLES:
         raise SourceError(f"a {suffix} file is a table, not lines of text", path=path, hint=_JSON_LINES)

@@ -29,7 +29,7 @@ from ..sources.classes import check_classes, number_classes
 from ..sources.columns import EntryColumns
 from ..sources.image_files import SkippedError
 from ..sources.listing import BLANK, Listing, Skip, check_damage
-from .lines import CHAT_VALUES, LONGEST, Copies, LineFile, LineKeys, bare, names_in, open_lines
+from .lines import CHAT_VALUES, LONGEST, TO_UTF8, Copies, LineFile, LineKeys, bare, names_in, open_lines
 
 
 class SampleLines(NamedTuple):
@@ -60,7 +60,7 @@ class LineFormat:
             document = _document_of(texts[0])
             return _messages_of(document, self.fields) if self.messages else _fields_of(document, self.fields)
         except UnicodeDecodeError as error:
-            return Skip(key, "not UTF-8", error.reason)
+            return Skip(key, "not UTF-8", f"{error.reason}; {TO_UTF8} converts Latin-1")
         except RecursionError:
             return Skip(key, "nested too deep")
         except SkippedError as skip:
@@ -469,7 +469,7 @@ def read_row_columns(listing: TextListing, wanted: RowColumns) -> TextListing:
     try:
         labels, classes = values.labels(everything)
     except ValueError as error:
-        raise ConfigError(f"label {wanted.label!r}: {error}", path=path) from error
+        raise ConfigError(f"label {wanted.label.strip()!r}: {error}", path=path) from error
     extended = replace(extended, labels=labels, classes=classes)
     if wanted.classes is not None:
         extended = cast("TextListing", number_classes(extended, tuple(wanted.classes), path))

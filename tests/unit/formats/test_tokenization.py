@@ -61,7 +61,7 @@ def test_a_tokenizer_of_a_file_neither_pads_nor_truncates(tmp_path: Path) -> Non
         ({"tokenizer": "Qwen/Qwen3-8B"}, r"(?s)No such file .*save_pretrained\(NEW_FOLDER\)"),
         (
             {"tokenizer": tokenizers.Tokenizer(tokenizers.models.BPE())},
-            r"found a Tokenizer\n.*give the folder",
+            r"found a Tokenizer\n.*t\.save\(FILE\)",
         ),
         ({"vocabulary": "x", "tokenizer": "bytes"}, "Leave out one"),
         ({"messages": "m", "chat_template": "chatml", "eos": True}, "chat template has"),

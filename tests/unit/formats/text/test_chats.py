@@ -697,12 +697,19 @@ PARTS = [{"type": "text", "text": "a"}]
             "the completion repeats the prompt: give messages='completion' alone",
         ),
         ("m", {"m": [{"role": "user", "content": PARTS}, *GOOD]}, "is a list of parts"),
-        ("m", {"m": [*PROMPT, {"role": "tool", "content": {"a": 1}}, *GOOD]}, "is a list of parts"),
+        ("m", {"m": [*PROMPT, {"role": "tool", "content": [{"text": "x"}]}, *GOOD]}, "is a list of parts"),
         ("m", {"m": [*PROMPT, {**GOOD[0], "reasoning_content": "so"}]}, "the chat has reasoning_content, "),
         ("m", {"m": [*PROMPT, {**GOOD[0], "function_call": {"name": "f"}}]}, "the chat has function_call, "),
     ],
 )
-@pytest.mark.parametrize("template", ["chatml", "{% for m in messages %}{{ m.content | trim }};{% endfor %}"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        "chatml",
+        "{% for m in messages %}{{ m.content | trim }};{% endfor %}",
+        "{% for m in messages %}{{ m.content if m.content is string else '' }};{% endfor %}",
+    ],
+)
 def test_chats_that_a_template_would_garble_are_refused(
     tmp_path: Path, messages: str, row: dict[str, Any], message: str, template: str
 ) -> None:
@@ -711,6 +718,23 @@ def test_chats_that_a_template_would_garble_are_refused(
     options["chat_template"] = "chatml" if template == "chatml" else tmp_path / "t.jinja"
     with pytest.raises(SourceError, match=message):
         convert_text([row], tmp_path / "d", **options)
+
+
+@pytest.mark.parametrize("kind", ["user", "tool"])
+def test_parts_that_a_template_renders_are_read(tmp_path: Path, kind: str) -> None:
+    part = (
+        "{% for p in m.content %}{{ p.text | trim }}{% endfor %}"
+        if kind == "user"
+        else "{{ m.content | tojson }}"
+    )
+    body = f"{{% if m.content is string %}}{{{{ m.content }}}}{{% else %}}{part}{{% endif %}}"
+    source = f"{{% for m in messages %}}{body}{{% endfor %}}"
+    (tmp_path / "t.jinja").write_text(source)
+    content = [{"type": "text", "text": " a "}] if kind == "user" else {"a": [1, 2]}
+    row = {"m": [{"role": kind, "content": content}, *GOOD]}
+    convert_text([row], tmp_path / "d", messages="m", chat_template=tmp_path / "t.jinja", tokenizer="bytes")
+    (batch,) = stoker.TextLoader(tmp_path / "d", batch_size=1, columns=("input_ids",), buckets=None)
+    assert bytes(batch.input_ids[0].tolist()).decode() == ("ayes" if kind == "user" else '{"a": [1, 2]}yes')
 
 
 @pytest.mark.parametrize("train_on", ["last", "all"])

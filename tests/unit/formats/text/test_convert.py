@@ -255,10 +255,12 @@ def write_corpus(form: str, folder: Path) -> Path:
         with pa.OSFile(str(file), "wb") as out, make(out, table.schema) as writer:
             writer.write_table(table, max_chunksize=2)
     elif "array" in form:
-        file.write_text(json.dumps(table.to_pylist(), indent=1))
+        data = json.dumps(table.to_pylist(), indent=1).encode()
     elif "sv" in form:
         with io.StringIO(newline="") as text:
-            cells = csv.writer(text, delimiter="\t" if "tsv" in form else ",")
+            cells = csv.writer(
+                text, delimiter="\t" if "tab" in form else ";" if "semicolons" in form else ","
+            )
             cells.writerows([table.column_names, *(row.values() for row in table.to_pylist())])
             data = text.getvalue().encode("utf-8-sig")
     if "skippable" in form:
@@ -287,8 +289,24 @@ ENCODED: dict[str, Any] = {
     "form",
     [
         *("a.parquet", "PARQUET", "dictionary.parquet", "views.arrow", "runs.arrow", "categories.arrow"),
-        *("a.arrow", "stream.arrow", "a.csv", "a.tsv.gz", "a.json.gz", "a.JSON", "array.json", "a.jsonl.zst"),
-        *("skippable.jsonl.zst", "part-0.zst"),
+        *(
+            "a.arrow",
+            "stream.arrow",
+            "a.csv",
+            "tabs.tsv.gz",
+            "a.json.gz",
+            "a.JSON",
+            "array.json",
+            "a.jsonl.zst",
+        ),
+        *(
+            "skippable.jsonl.zst",
+            "part-0.zst",
+            "array.json.zst",
+            "array.json.gz",
+            "semicolons.csv",
+            "tabs.csv",
+        ),
     ],
 )
 def test_all_forms_of_a_corpus_give_the_samples_of_json_lines(
@@ -300,6 +318,14 @@ def test_all_forms_of_a_corpus_give_the_samples_of_json_lines(
     converted, expected = (stoker.open(tmp_path / "shards" / name) for name in (form, "jsonl"))
     assert [converted.read(i) for i in range(5)] == [expected.read(i) for i in range(5)]
     assert converted.column("n").tolist() == expected.column("n").tolist()
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl"])
+def test_text_in_latin_1_is_refused_as_such(tmp_path: Path, name: str) -> None:
+    lines = ["text", "n\xf6"] if name != "a.jsonl" else ['{"text": "n\xf6"}']
+    (tmp_path / name).write_bytes("\n".join(lines[name == "a.txt" :]).encode("latin-1"))
+    with pytest.raises(SourceError, match=r"1 x not UTF-8.*iconv -f LATIN1 -t UTF-8 FILE converts Latin-1"):
+        convert_text(tmp_path / name, tmp_path / "d", tokenizer="bytes")
 
 
 def test_values_in_objects_are_fields_labels_and_columns(tmp_path: Path) -> None:
