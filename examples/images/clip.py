@@ -32,11 +32,12 @@ class Clip(nn.Module):
 
 
 def main(shards: str = "shards/captioned", epochs: str = "8") -> None:
-    named = [(str(path), path.parent.name) for path in sorted(PHOTOS.rglob("*.jpg"))]
+    named = [(str(path.relative_to(PHOTOS)), path.parent.name) for path in sorted(PHOTOS.rglob("*.jpg"))]
     rows = [{"path": path, "captions": [text.format(name) for text in CAPTIONS]} for path, name in named]
     Path("captions.jsonl").write_text("\n".join(map(json.dumps, rows)))
     captions = stoker.Captions(caption_column="captions", tokenizer="bytes")
-    stoker.convert("captions.jsonl", shards, captions=captions)
+    source = stoker.SourceOptions(images=PHOTOS)
+    stoker.convert("captions.jsonl", shards, captions=captions, source_options=source)
     loader = stoker.ImageLoader(
         shards, batch_size=27, shuffle=True, seed=0, last_batch="drop", output="torch",
         transforms=[RandomResizedCrop(64, scale=(0.5, 1)), RandomHorizontalFlip(), Normalize()],

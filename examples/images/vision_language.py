@@ -36,11 +36,13 @@ class Captioner(nn.Module):
 
 
 def main(shards: str = "shards/described", epochs: str = "8") -> None:
-    photos = Path(__file__).absolute().parents[1].glob("photos/train/*/*.jpg")
-    lines = ["path,text", *(f"{photo},this is {photo.parent.name}" for photo in sorted(photos))]
+    photos = Path(__file__).absolute().parents[1] / "photos" / "train"
+    names = sorted(photo.relative_to(photos) for photo in photos.glob("*/*.jpg"))
+    lines = ["path,text", *(f"{name},this is {name.parent}" for name in names)]
     Path("described.csv").write_text("\n".join(lines))
     captions = stoker.Captions(caption_column="text", tokenizer="bytes", bos=True, eos=True)
-    stoker.convert("described.csv", shards, captions=captions)
+    source = stoker.SourceOptions(images=photos)
+    stoker.convert("described.csv", shards, captions=captions, source_options=source)
     sizes, caption = stoker.Patches(size=8, most=64, row=256), stoker.Tokens(40, form="packed", row=80)
     options: Any = {"transforms": [Normalize()], "shuffle": True, "output": "torch"}
     loader = stoker.ImageLoader(shards, batch_size=4, sizes=sizes, caption=caption, **options)
