@@ -265,25 +265,34 @@ def _received(finished: FinishedBatch) -> Any:
 class _Pass:
     """The batches of one pass of a DataLoader."""
 
-    # If it is dropped before its end, the thread ends, and the engine goes with it.
+    # If it is dropped before its end, the thread ends, and the engine goes with it. It begins with the first
+    # batch, as torch's does: a trainer may tell the epoch after it has asked for the iterator.
 
-    def __init__(self, loader: DataLoader, dataset: Dataset, maker: BatchMaker, rows: list[Any]) -> None:
+    def __init__(self, loader: DataLoader, dataset: Dataset, positions: npt.NDArray[np.int64] | None) -> None:
         self._loader = loader
         self._dataset = dataset
-        self._maker = maker
-        self._rows = rows
-        self._epoch, self._received = loader.position.epoch, loader.position.step
+        self._positions = positions
+        self._batches: Iterator[Any] | None = None
         self._form = None if loader.collate_fn is torch.utils.data.default_collate else loader.collate_fn
-        self._token = loader.position.running = object()
-        self._begin()
 
-    def _begin(self) -> None:
-        self._batches = self._maker.batches(self._rows[self._received :], self._epoch)
+    def _start(self) -> Iterator[Any]:
+        position = self._loader.position
+        rows = position.begin()
+        self._rows = rows if self._positions is None else [self._positions[one] for one in rows]
+        self._epoch, self._received = position.epoch, position.step
+        self._token = position.running = object()
+        self._maker = self._loader.take_maker(self._dataset)
+        return self._rest()
+
+    def _rest(self) -> Iterator[Any]:
+        return self._maker.batches(self._rows[self._received :], self._epoch)
 
     def __iter__(self) -> _Pass:
         return self
 
     def __next__(self) -> Any:
+        if self._batches is None:
+            self._batches = self._start()
         try:
             batch = next(self._batches)
         except StopIteration:
@@ -291,7 +300,7 @@ class _Pass:
             raise
         except Exception:  # a bad sample: the next batch follows, as in torch's loader
             self._count()
-            self._begin()
+            self._batches = self._rest()
             raise
         self._count()
         if self._form:
@@ -307,15 +316,24 @@ class _Pass:
         return self._loader.position.running is self._token
 
 
-class RandomSampler(torch.utils.data.RandomSampler):  # type: ignore[misc]  # torch is optional
-    """torch's, which passes the epoch that a trainer tells it on; its order does not depend on it."""
+class _Told:
+    """A sampler that passes the epoch on which a trainer tells it; its order does not depend on it."""
 
+    data_source: Any
     epoch: int | None = None
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
         if found := _resolved(self.data_source):  # for a DataLoader that a trainer makes of it
             found[0].set_epoch(epoch)
+
+
+class RandomSampler(_Told, torch.utils.data.RandomSampler):  # type: ignore[misc]  # torch is optional
+    """torch's, which a trainer may tell the epoch."""
+
+
+class SequentialSampler(_Told, torch.utils.data.SequentialSampler):  # type: ignore[misc]
+    """torch's, which a trainer may tell the epoch."""
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):  # type: ignore[misc]  # torch is optional
@@ -344,8 +362,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):  # type: ignore[misc]  # tor
                 hint="Iterate over the loader itself.",
             )
         samplers = [options.get("sampler"), options.get("batch_sampler")]
-        if shuffle and not arguments and all(one is None for one in samplers) and _resolved(dataset):
-            options["sampler"], shuffle = RandomSampler(dataset, generator=options.get("generator")), None
+        if not arguments and all(one is None for one in samplers) and _resolved(dataset):
+            random = RandomSampler(dataset, generator=options.get("generator")) if shuffle else None
+            options["sampler"], shuffle = random or SequentialSampler(dataset), None
         super().__init__(dataset, batch_size, shuffle, *arguments, **options)
         self.position = _Position(self)
         self._idle: BatchMaker | None = None
@@ -360,17 +379,16 @@ class DataLoader(torch.utils.data.DataLoader[Any]):  # type: ignore[misc]  # tor
 
     def __iter__(self) -> Iterator[Any]:
         found = self._found()
-        return iter(super().__iter__()) if found is None else self._fast(*found)
+        return iter(super().__iter__()) if found is None else _Pass(self, *found)
 
-    def _fast(self, dataset: Dataset, positions: npt.NDArray[np.int64] | None) -> _Pass:
-        rows = self.position.begin()
-        rows = rows if positions is None else [positions[one] for one in rows]
+    def take_maker(self, dataset: Dataset) -> BatchMaker:
+        """The engine of the last pass, or another one."""
         maker, self._idle = self._idle, None
         if maker is None or maker.options is not dataset.options:
             ahead = self.prefetch_factor * self.num_workers if self.prefetch_factor else 4
             pinned = bool(self.pin_memory) and torch.cuda.is_available()
             maker = BatchMaker(dataset, self.num_workers or None, ahead, pinned=pinned)
-        return _Pass(self, dataset, maker, rows)
+        return maker
 
     def finish(self, maker: BatchMaker, *, is_latest: bool) -> None:
         """End a pass, whose engine makes the next one."""
@@ -431,14 +449,17 @@ class _Position:
         loaded, self._loaded = self._loaded, None
         if (told := self._epoch_told()) is not None and told != self._told:
             if loaded and told != loaded["epoch"]:
+                self._restore(loaded["drawn_with"])
                 loaded = None
-            self.epoch, self._told = told, told
+            self._skip_to(told)
+            self._told = told
         self.step = loaded["step"] if loaded else 0
         self._begun = loaded["drawn_with"] if loaded else self._generators()
         restored = loaded and not torch.equal(torch.get_rng_state(), self._begun["default"])
         with torch.random.fork_rng(devices=[]) if restored else nullcontext():
             if loaded:
-                self._restore(loaded["drawn_with"])
+                torch.set_rng_state(self._begun["default"])
+                self._restore(self._begun)
             rows = [_checked(indices, len(self._loader.dataset)) for indices in self._draw()]
         self._batches = len(rows)
         digest = _digest(rows, by_rank=any(hasattr(one, "num_replicas") for one in self._samplers()))
@@ -466,6 +487,14 @@ class _Position:
         self._has_drawn = True
         return list(loader.batch_sampler)
 
+    def _skip_to(self, epoch: int) -> None:
+        """Go to an epoch; own generators draw those before it, so that its order is that of all trainings."""
+        if epoch > self.epoch and self._own_generators():
+            with torch.random.fork_rng(devices=[]):
+                for _ in range(epoch - self.epoch):
+                    self._draw()
+        self.epoch = epoch
+
     def _samplers(self) -> list[Any]:
         loader = self._loader
         nested = getattr(loader.batch_sampler, "sampler", None)
@@ -492,7 +521,6 @@ class _Position:
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        torch.set_rng_state(state["default"])
         self._has_drawn = state["has_drawn"]
         for generator, saved in zip(self._own_generators(), state["own"], strict=False):
             generator.set_state(saved)
@@ -510,16 +538,22 @@ class _Position:
 
     def go_to(self, epoch: int) -> None:
         self._tell(epoch)
-        if not (self._loaded and self._loaded["epoch"] == epoch):
-            self.epoch, self.step, self.running = epoch, 0, None
-            self._begun = self._loaded = None
+        if self._loaded:
+            if self._loaded["epoch"] == epoch:
+                return
+            self._restore(self._loaded["drawn_with"])
+        if self._begun:
+            self.end()
+        self._skip_to(epoch)
+        self.running = self._loaded = None
 
     def save(self) -> dict[str, Any]:
         if self._loaded:
             return self._loaded
         if self._begun and self.step < self._batches:
             return {"epoch": self.epoch, "step": self.step, "drawn_with": dict(self._begun)}
-        epoch = self.epoch + bool(self._begun)
+        told = self._epoch_told()
+        epoch = told if told not in (None, self._told) else self.epoch + bool(self._begun)
         return {"epoch": epoch, "step": 0, "drawn_with": self._generators()}
 
     def load(self, state: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ torch = pytest.importorskip("torch")
 
 from stoker.integrations import with_loaders  # noqa: E402 - only where the package is installed
 from stoker.pipeline.adapters.torch import check_resume  # noqa: E402
+from stoker.torch import DataLoader, Dataset  # noqa: E402
 
 Step = tuple[list[int], float]
 STOP = 6  # of 12 steps in three epochs of four: in the middle of the second
@@ -57,7 +59,9 @@ def check(steps: list[Step], undisturbed: list[Step], stop: int, loader: ImageLo
     assert [rows for rows, _ in undisturbed] == [batch.row.tolist() for _ in range(3) for batch in loader]
 
 
-def fit_with_lightning(loader: ImageLoader, folder: Path, stop: int | None = None) -> list[Step]:
+def fit_with_lightning(
+    loader: Any, folder: Path, stop: int | None = None, *, estimates: bool = False
+) -> list[Step]:
     """Train with Lightning, from the checkpoint of step ``stop`` on, and return the steps."""
     lightning = pytest.importorskip("lightning")
 
@@ -73,6 +77,7 @@ def fit_with_lightning(loader: ImageLoader, folder: Path, stop: int | None = Non
             return self.network(*batch)["loss"]
 
         def configure_optimizers(self) -> Any:
+            assert not estimates or self.trainer.estimated_stepping_batches == 12
             return torch.optim.SGD(self.parameters(), lr=0.01, momentum=0.9)
 
     module = Module()
@@ -88,7 +93,7 @@ def fit_with_lightning(loader: ImageLoader, folder: Path, stop: int | None = Non
         enable_model_summary=False,
     )
     resume = None if stop is None else folder / f"step={stop}.ckpt"
-    with loader:
+    with loader if isinstance(loader, ImageLoader) else nullcontext():
         trainer.fit(module, loader, ckpt_path=resume, weights_only=False)
     return module.network.steps
 
@@ -99,6 +104,26 @@ def test_lightning_resumes_at_any_step(make: Callable[[], ImageLoader], tmp_path
     undisturbed = fit_with_lightning(make(), tmp_path)
     for stop in STOPS:
         check(fit_with_lightning(make(), tmp_path, stop), undisturbed, stop, make())
+    with pytest.raises(CheckpointError, match="samples would be left out"):  # Lightning drops the state
+        fit_with_lightning(make(), tmp_path, STOP, estimates=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")  # Lightning's own
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists")  # the one that is resumed from
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_lightning_resumes_a_dataloader_at_any_step(thumbnails: Path, tmp_path: Path, shuffle: bool) -> None:
+    """Also at the end of an epoch, where Lightning tells the sampler the epoch and loads no state."""
+    columns = {"columns": ("image", "label", "row")}
+
+    def make() -> DataLoader:
+        data = Dataset(thumbnails, [RandomResizedCrop(8), Normalize()], **columns)
+        return DataLoader(data, 16, shuffle, generator=torch.Generator().manual_seed(3))
+
+    undisturbed = fit_with_lightning(make(), tmp_path)
+    for stop in STOPS:
+        assert fit_with_lightning(make(), tmp_path, stop) == undisturbed[stop:]
+    with pytest.raises(CheckpointError, match="samples would be left out"):
+        fit_with_lightning(make(), tmp_path, STOP, estimates=True)
 
 
 @pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")  # Lightning's own

@@ -147,7 +147,7 @@ def iterable_dataset(loader: Loader) -> torch.utils.data.IterableDataset[Any]:
     return _IterableDataset(loader, loader)
 
 
-def check_resume(loader: Loader, steps: int, *, accumulated: int = 1) -> None:
+def check_resume(loader: Any, steps: int, *, accumulated: int = 1) -> None:
     """Check that a loader is where a trainer resumes that counts steps itself.
 
     Lightning and Hugging Face's Trainer restore the number of steps that are done, whatever a step holds. If
@@ -156,18 +156,21 @@ def check_resume(loader: Loader, steps: int, *, accumulated: int = 1) -> None:
     TrainerCallback, with ``state.global_step``.
 
     Args:
-        loader: Loader of the training. If its epochs differ in length, it is not checked.
+        loader: Loader of the training, or a ``DataLoader`` of :mod:`stoker.torch`. If its epochs differ in
+            length, it is not checked.
         steps: Steps of the optimizer that are done.
         accumulated: Batches whose gradients a step adds up.
 
     Raises:
         CheckpointError: The loader is at another step.
     """
-    if not loader.has_equal_epochs:
+    if isinstance(loader, Loader) and not loader.has_equal_epochs:
         return
     epoch, step = divmod(steps, -(-len(loader) // accumulated))
     wanted = epoch, step * accumulated
-    current = loader.state_dict()["epoch"], len(loader) - loader.steps_left
+    state = loader.state_dict()
+    done = len(loader) - loader.steps_left if isinstance(loader, Loader) else state["step"]
+    current = state["epoch"], done
     if wanted != current:
         raise CheckpointError(
             f"the trainer resumes at batch {wanted[1]} of epoch {wanted[0]}, and the loader is at batch "

@@ -241,7 +241,7 @@ class TestDataLoader:
         for other in (DataLoader(ImageFolder(root), 3), DataLoader(ImageFolder(root), 2, sampler=range(6))):
             other.load_state_dict(loader.state_dict())
             with pytest.raises(CheckpointError, match="draws other batches"):
-                iter(other)
+                list(other)
 
     def test_two_passes_at_once_are_whole(self, root: Path) -> None:
         loader = DataLoader(ImageFolder(root, CROP), 2)
@@ -261,6 +261,19 @@ class TestDataLoader:
             with pytest.raises(CorruptRecordError, match=r"b/x\.png"):
                 next(running)
             assert [labels.tolist() for _, labels in running] == [[2, 2], [2]]
+
+    def test_an_epoch_can_be_told_before_the_first_batch(self, root: Path) -> None:
+        """A loader that is made anew, or resumed, with the seed of the first goes on with its order."""
+
+        def make() -> DataLoader:
+            return DataLoader(ImageFolder(root, CROP), 2, shuffle=True, generator=own())
+
+        whole = epochs(make())
+        for told in (lambda loader: loader.sampler, lambda loader: loader):
+            loader = make()
+            running = iter(loader)
+            told(loader).set_epoch(2)
+            assert contents(running) == whole[2]
 
     def test_a_pass_that_is_left_ends_its_epoch(self, root: Path) -> None:
         loader = DataLoader(ImageFolder(root, CROP), 2)
@@ -296,7 +309,7 @@ class TestDataLoader:
                     yield [0]
 
         with pytest.raises(ConfigError, match="the sampler must have a length"):
-            iter(DataLoader(ImageFolder(root), batch_sampler=Endless()))
+            list(DataLoader(ImageFolder(root), batch_sampler=Endless()))
         with pytest.raises(ConfigError, match="the sampler must have a length"):
-            iter(DataLoader(ImageFolder(root), 2, sampler=Endless()))
+            list(DataLoader(ImageFolder(root), 2, sampler=Endless()))
         assert not hasattr(DataLoader(of_torch.ConcatDataset([ImageFolder(root)])), "state_dict")
