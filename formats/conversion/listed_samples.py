@@ -107,7 +107,7 @@ def check_mask_map(listing: Listing, mask_map: str | None) -> None:
         only = None if ignore is None or of_dataset else only_class(masks, ignore)
         if only is not None:
             raise ConfigError(
-                f"the masks have the values {only} and {ignore} alone, and {ignore} is ignored",
+                f"the masks have no values but {only} and {ignore}, and {ignore} is ignored",
                 path=masks.root,
                 hint=f"Give mask_map='{only}:0,{ignore}:1' if {ignore} is a class, or else mask_map='none'.",
             )

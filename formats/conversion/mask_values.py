@@ -16,6 +16,7 @@ from stoker.errors import ConfigError
 
 from ..codecs.codec import CODECS
 from ..codecs.header import grey_bits, open_mask
+from ..sources.classes import read_labelmap
 from ..sources.image_files import SkippedError, check_image
 from ..sources.masks import mask_values
 from .image_objects import ResizeGeometry, check_size, resize_mask, turn_pixels
@@ -35,6 +36,8 @@ def parse_mask_map(value: str | Mapping[Any, int] | None) -> str | None:
     """Return a map of the values of masks as text: a name, or pairs such as ``0:255,1:0,#ff0000:2``."""
     if isinstance(value, Mapping):
         value = ",".join(f"{_key(key)}:{to}" for key, to in value.items())
+    elif value is not None and value.endswith(".txt"):
+        value = ",".join(f"{color}:{to}" for to, color in enumerate(read_labelmap(value).values()))
     if value is None or value in NAMED_MAPS:
         return value
     pairs = [part.strip() for part in str(value).split(",")]
@@ -42,7 +45,7 @@ def parse_mask_map(value: str | Mapping[Any, int] | None) -> str | None:
     if not all(match and max(_number(match[1]), int(match[2])) <= _MOST for match in matches):
         raise ConfigError(
             f"mask_map must be one of {', '.join(NAMED_MAPS)}, or pairs of a value and its class such as "
-            f"0:255,1:0 or #ff0000:1, found {value!r}"
+            f"0:255,1:0 or #ff0000:1, or the path of a labelmap.txt, found {value!r}"
         )
     if len({pair.lower().partition(":")[0] for pair in pairs}) < len(pairs):
         raise ConfigError(f"mask_map has two classes for one value: {value!r}")

@@ -62,6 +62,21 @@ def names_beside(*folders: SourceFolder) -> tuple[str, ...]:
     return next((tuple(lines) for folder in folders if (lines := folder.lines(NAMES_FILE)) is not None), ())
 
 
+def read_labelmap(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Colours such as ``#ff0000`` by class, in the order of a ``labelmap.txt`` as CVAT writes it."""
+    lines = open_folder(Path(path).parent).lines(Path(path).name)
+    rows = [line.split(":") for line in lines or () if line.strip() and not line.startswith("#")]
+    try:
+        colors = {name: bytes(map(int, color.split(","))).hex() for name, color, *_ in rows}
+    except ValueError:
+        colors = {}
+    if not colors or {*map(len, colors.values())} != {6}:
+        raise ConfigError(
+            "a labelmap.txt must have lines such as cat:128,0,0::, a class and its colour", path=path
+        )
+    return {name: f"#{color}" for name, color in colors.items()}
+
+
 def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
     """The names of classes as a tuple; None where none are given."""
     if classes is None:

@@ -201,6 +201,8 @@ def _start_of_json(source: Source) -> bytes:
 def is_list(source: Source) -> bool:
     """Whether a source is a file, but not a YAML of YOLO; at a URL, whether it has the name of a list."""
     path = source.path
+    if _is_image_set(source):
+        return False
     if is_url(path):
         return has_list_suffix(path) or _text(source).lower().endswith(".txt")
     return not Path(path).is_dir() and not is_data_file(path)
@@ -252,8 +254,13 @@ def is_labelme(source: Source) -> bool:
 
 
 def is_pairs(source: Source) -> bool:
-    """Whether the caller has named a folder of class masks or of instance masks."""
-    return source.options.masks is not None or source.options.instances is not None
+    """Whether the caller has named a folder of class or instance masks, or a list in VOC's ImageSets."""
+    return (source.options.masks or source.options.instances) is not None or _is_image_set(source)
+
+
+def _is_image_set(source: Source) -> bool:
+    """Whether a source is a list in ImageSets, of images with masks alone where :func:`is_voc` is not."""
+    return _text(source).endswith(".txt") and split_at_folder(source.path, IMAGE_SETS) is not None
 
 
 def is_of_ade20k(path: str) -> bool:

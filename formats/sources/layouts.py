@@ -247,6 +247,8 @@ def _kind_of_table(words: list[str]) -> str | None:
     names = {word.replace("_", "").lower() for word in words}
     if "regionshapeattributes" in names:
         return "VGG Image Annotator"
+    if {"imageid", "labelname", "xmin"} <= names:
+        return "Open Images"
     is_headless = len(words) == 6 and all(map(_NUMBER.fullmatch, words[1:5]))
     return TABLE if is_headless or any(names.issuperset(one.split()) for one in _BOXES) else None
 

@@ -28,13 +28,15 @@ from ..codecs.codec import CODECS, MAX_PIXELS
 from ..codecs.header import grey_bits, open_mask
 from ..threads import available_cores, thread_map
 from .class_folder import list_unlabelled
-from .classes import names_beside
-from .detection import is_pairs
+from .classes import names_beside, read_labelmap
+from .detection import IMAGE_SETS
 from .image_files import SkippedError, check_image, read_source_file
 from .layouts import MASK_ENDS
 from .listing import ListedFiles, Listing, Skip
 from .objects import ObjectTable
-from .source import Source, SourceFolder
+from .options import SourceOptions
+from .source import Source, SourceFolder, split_at_folder
+from .voc import listed_stems
 
 _IMAGE_ENDING = "_leftImg8bit"
 _MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds", *MASK_ENDS)
@@ -58,17 +60,30 @@ _PER_CLASS = 1000  # values of a class: class * 1000 + number
 
 def list_pairs(source: Source) -> Listing:
     """List the images of a folder, to which ``list_source`` adds the masks."""
-    if not is_pairs(source):
+    parts = split_at_folder(source.path, IMAGE_SETS)
+    if source.options.masks is None and source.options.instances is None:
+        such = f", such as {parts[0]}/{_VOC_FOLDER}" if parts else ""
         raise ConfigError(
-            "pairs of images and masks need the folder of the masks", hint="Name it with masks or instances."
+            "pairs of images and masks need the folder of the masks",
+            hint=f"Name it with masks or instances{such}.",
         )
-    return list_unlabelled(source)
+    if not parts or source.folder.exists():
+        return list_unlabelled(source)
+    listing = list_unlabelled(Source(f"{parts[0]}/JPEGImages", source.options))
+    row_of = {_stem(key): row for row, key in enumerate(listing.names())}
+    stems = listed_stems(source)
+    missing = (Skip(stem, "listed image that is missing") for stem in stems if stem not in row_of)
+    rows = np.array(sorted(row_of[stem] for stem in stems if stem in row_of), np.int64)
+    return replace(listing.take(rows), skipped=tuple(missing))
 
 
-def with_masks(listing: Listing, folder: SourceFolder, ignore: int | None) -> Listing:
+def with_masks(listing: Listing, folder: SourceFolder, options: SourceOptions) -> Listing:
     """A listing with the masks of its images; images without a mask are skipped."""
     listing, masks = _pair_files(listing, folder, _MASK_ENDINGS, "a mask")
-    info = replace(listing.info, ignore=ignore, mask_classes=names_beside(folder, folder.parent))
+    names, mapped = names_beside(folder, folder.parent), options.mask_map
+    if not names and isinstance(mapped, str) and mapped.endswith(".txt"):
+        names = tuple(read_labelmap(mapped))
+    info = replace(listing.info, ignore=options.ignore_index, mask_classes=names)
     return replace(listing, masks=masks, info=info)
 
 
@@ -136,7 +151,7 @@ def read_mask(files: ListedFiles, row: int) -> npt.NDArray[Any]:
 
 
 def only_class(masks: ListedFiles, ignore: int) -> int | None:
-    """The class of masks that have one class and the value to ignore alone; None of other masks."""
+    """The class of masks that have one class, or none, and the value to ignore alone; None of other masks."""
 
     def read(row: int) -> npt.NDArray[Any]:
         try:
@@ -150,7 +165,7 @@ def only_class(masks: ListedFiles, ignore: int) -> int | None:
         seen.update(values.tolist())
         if len(seen - {ignore}) > 1:
             return None
-    return next(iter(seen - {ignore}), None) if ignore in seen else None
+    return next(iter(seen - {ignore}), 0) if ignore in seen else None
 
 
 def mask_values(data: bytes, bits: int) -> npt.NDArray[Any]:
@@ -175,7 +190,7 @@ def mask_values(data: bytes, bits: int) -> npt.NDArray[Any]:
     if mode in ("I", "F"):
         kind = "floating-point numbers" if mode == "F" else "numbers that are not from 0 to 65535"
         raise SkippedError(f"mask of {kind}", "a mask has the number of a class in each pixel")
-    hint = "; mask_map takes the classes of colours" if mode.startswith("RGB") else ""
+    hint = "; mask_map takes the classes of colours, or CVAT's labelmap.txt" if mode.startswith("RGB") else ""
     raise SkippedError("mask of more than one channel", f"Pillow's mode {mode}{hint}")
 
 

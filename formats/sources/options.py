@@ -197,9 +197,9 @@ class SourceOptions(NamedArguments):
     )
     mask_map: str | Mapping[Any, int] | None = option(
         None,
-        "Class of each value or colour in masks, such as 0:255,1:0 or #ff0000:1; or a name: ade20k (value 0 "
-        "is ignored), cityscapes (labelIds become training classes), none. An image whose mask has another "
-        "value is left out.",
+        "Class of each value or colour in masks, such as 0:255,1:0 or #ff0000:1; or CVAT's labelmap.txt; or "
+        "a name: ade20k (value 0 is ignored), cityscapes (labelIds become training classes), none. An image "
+        "whose mask has another value is left out.",
         _MASKS,
     )
 

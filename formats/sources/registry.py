@@ -111,7 +111,7 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
         listing = replace(listing, info=info)
     listing = _load("classes.check_labels")(listing)
     if options.masks is not None:
-        listing = _load("masks.with_masks")(listing, source.open(options.masks), options.ignore_index)
+        listing = _load("masks.with_masks")(listing, source.open(options.masks), options)
     if options.instances is not None and not source_format.reads_instances:
         has_mask_map = options.mask_map not in (None, "none")
         with_instances = _load("masks.with_instances")

@@ -63,6 +63,7 @@ _CURES = {
     TEXTS: "Write a list of path, label and text: stoker convert LIST.jsonl TARGET --images {0}",
     METADATA: "Take it as a dataset of Hugging Face: stoker.convert(datasets.load_dataset('imagefolder', "
     "data_dir={0!r}, split='train'), TARGET)",
+    "Open Images": "Convert the CSV itself: stoker convert FILE.csv TARGET --images {0}",
     "CVAT": _COCO.format(" (COCO 1.0 in CVAT)", "{0}"),
     "Label Studio": _COCO.format(" (COCO in Label Studio)", "{0}"),
     "CreateML": _COCO.format(" (COCO in Roboflow)", "{0}"),

@@ -32,11 +32,11 @@ def list_voc(source: Source) -> Listing:
             path=source.path,
             hint=f"Its files must be {ANNOTATIONS}/*.xml and JPEGImages/*.jpg, or x.xml beside x.jpg.",
         )
-    stems = None if source.folder.exists() else _listed(source)
+    stems = None if source.folder.exists() else listed_stems(source)
     return list_documents(source, folders, ".xml", _document, stems=stems)
 
 
-def _listed(source: Source) -> list[str]:
+def listed_stems(source: Source) -> list[str]:
     """Names in a list of ImageSets; its second column, whether an image shows a class, is not used."""
     name = split_url(source.path)[1]
     lines = source.open(source.folder_of_file).lines(name)

@@ -124,12 +124,43 @@ def test_masks_whose_foreground_is_ignored_are_refused(root: Path, background: i
         pixels[: 8 * (file != files[0])] = ignore  # the first shows background alone
         Image.fromarray(pixels).save(file)
     mask_map = f"{background}:0,{ignore}:1"
-    with pytest.raises(ConfigError, match=f"the values {background} and {ignore} alone") as caught:
+    with pytest.raises(ConfigError, match=f"no values but {background} and {ignore}") as caught:
         convert(root, ignore_index=ignore)
     assert f"mask_map='{mask_map}'" in str(caught.value.hint)
     dataset = convert(root, "mapped", ignore_index=255, mask_map=mask_map)
     assert np.unique(decode(dataset.mask(1))).tolist() == [0, 1]
     assert np.unique(decode(convert(root, "kept", mask_map="none").mask(0))).tolist() == [background]
+    for file in files:
+        Image.new("L", (W, H), ignore).save(file)
+    with pytest.raises(ConfigError, match=f"no values but 0 and {ignore}"):
+        convert(root, ignore_index=ignore)
+
+
+def test_the_masks_of_cvat_are_read_by_their_labelmap_and_their_lists(tmp_path: Path) -> None:
+    for name in ("JPEGImages", "SegmentationClass", "ImageSets/Segmentation"):
+        (tmp_path / name).mkdir(parents=True)
+    for number, color in enumerate([(0, 0, 0), (250, 50, 83), (250, 50, 83)]):
+        Image.new("RGB", (8, 6)).save(tmp_path / f"JPEGImages/{number}.jpg")
+        Image.new("RGB", (8, 6), color).save(tmp_path / f"SegmentationClass/{number}.png")
+    chosen = tmp_path / "ImageSets/Segmentation/train.txt"
+    chosen.write_text("1\n0\n")
+    labelmap = tmp_path / "labelmap.txt"
+    labelmap.write_text("# label:color_rgb:parts:actions\nbackground:0,0,0::\nowl:250,50,83::\n")
+    with pytest.raises(ConfigError, match=r"(?s)need the folder of the masks.*/SegmentationClass"):
+        stoker.convert(chosen, tmp_path / "out")
+    masks = {"masks": tmp_path / "SegmentationClass", "mask_map": str(labelmap)}
+    dataset = converted(chosen, tmp_path / "out", **masks)
+    assert dataset.keys(range(2)) == ["0.jpg", "1.jpg"]
+    assert [decode(dataset.mask(row)).max() for row in range(2)] == [0, 1]
+    assert dataset.manifest.annotations.mask_classes == ("background", "owl")
+    chosen.write_text("1\n9\n")
+    assert converted(chosen, tmp_path / "less", **masks, allow_loss=1).manifest.skipped == {
+        "listed image that is missing": 1
+    }
+    for wrong in ("owl", "owl:1,2", "owl:1,2,300", ""):
+        labelmap.write_text(wrong)
+        with pytest.raises(ConfigError, match=r"a labelmap\.txt must have lines such as"):
+            converted(chosen, tmp_path / "none", **masks)
 
 
 @pytest.mark.usefixtures("every_event")

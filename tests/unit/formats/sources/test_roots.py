@@ -145,6 +145,7 @@ def test_a_folder_has_the_same_classes_in_place_and_converted(tree: Tree, tmp_pa
         ("img/{}.jpg", {"ann/{}.jpg.json": '{"size": {}, "objects": []}'}, "Supervisely"),
         ("images/{}.jpg", {"annotations.xml": "<?xml?><annotations/>"}, "CVAT"),
         ("train/{}.jpg test/{}.jpg", {"train/_annotations.csv": "filename,class,xmin,ymin,xmax"}, "boxes"),
+        ("train/{}.jpg", {"boxes.csv": "ImageID,LabelName,XMin,XMax,YMin,YMax"}, "Convert the CSV itself"),
         ("owl/{}.jpg owl/{}_mask.png", {}, "masks"),
         ("images/{}.jpg", {"labelTxt/{}.txt": "gsd:0.1\n1 1 9 1 9 9 1 9 plane 0"}, "DOTA"),
         ("images/{}.jpg", {"annotations/{}.txt": "684,8,273,116,0,0,0,0"}, "VisDrone"),
@@ -152,8 +153,8 @@ def test_a_folder_has_the_same_classes_in_place_and_converted(tree: Tree, tmp_pa
         ("owl/{}.jpg", {"owl/{}.json": "[]"}, "an unknown format"),
         ("owl/{}.jpg", {"owl/{}.txt": "an owl at night"}, "holds texts"),
     ],
-    ids=["voc-of-several", "supervisely", "cvat", "table", "masks", "dota", "visdrone", "metadata", "json",
-         "captions"],
+    ids=["voc-of-several", "supervisely", "cvat", "table", "open-images", "masks", "dota", "visdrone",
+         "metadata", "json", "captions"],
 )  # fmt: skip
 def test_annotations_beside_images_are_not_left_out(
     tree: Tree, tmp_path: Path, door: str, images: str, annotations: dict[str, str], kind: str
