@@ -101,6 +101,9 @@ def _translated(name: str, transform: Any) -> Any:
     if name == "RandomErasing" and arguments["value"] is None:  # v2 keeps "random" so
         arguments["value"] = "random"
     try:
+        if name.endswith("AndInterpolation") and isinstance(every := arguments["interpolation"], tuple):
+            crops = [known(**{**arguments, "interpolation": _plain(one)}) for one in every]
+            return augment.RandomChoice(crops)  # timm draws one of them
         return known(**arguments)
     except ConfigError as error:
         raise ConfigError(f"{name} of torchvision: {error.message}", hint=error.hint) from error
@@ -118,10 +121,10 @@ def _plain(value: Any) -> Any:
     """An argument without the types of torchvision and PyTorch."""
     if isinstance(value, Enum):
         value = value.value
-    if type(value).__module__ == "torch":  # a dtype
-        return str(value).removeprefix("torch.")
     if hasattr(value, "tolist"):
         return value.tolist()
+    if type(value).__module__ == "torch":  # a dtype
+        return str(value).removeprefix("torch.")
     return value
 
 

@@ -65,6 +65,11 @@ class Samples(list[Any]):
         self.batch = batch
 
 
+def collate(samples: Any) -> Any:
+    """The batch of a list of samples, in :class:`DataLoader` and in what trainers make of it."""
+    return samples.batch if isinstance(samples, Samples) else torch.utils.data.default_collate(samples)
+
+
 class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is optional
     """Samples of a dataset of images, as (image, label): a map-style dataset for any DataLoader.
 
@@ -273,7 +278,7 @@ class _Pass:
         self._dataset = dataset
         self._positions = positions
         self._batches: Iterator[Any] | None = None
-        self._form = None if loader.collate_fn is torch.utils.data.default_collate else loader.collate_fn
+        self._form = None if loader.collate_fn is collate else loader.collate_fn
 
     def _start(self) -> Iterator[Any]:
         position = self._loader.position
@@ -365,6 +370,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):  # type: ignore[misc]  # tor
         if not arguments and all(one is None for one in samplers) and _resolved(dataset):
             random = RandomSampler(dataset, generator=options.get("generator")) if shuffle else None
             options["sampler"], shuffle = random or SequentialSampler(dataset), None
+        batched = batch_size is not None or options.get("batch_sampler") is not None
+        if batched and len(arguments) < 4 and _resolved(dataset):
+            options["collate_fn"] = options.get("collate_fn") or collate
         super().__init__(dataset, batch_size, shuffle, *arguments, **options)
         self.position = _Position(self)
         self._idle: BatchMaker | None = None

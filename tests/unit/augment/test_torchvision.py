@@ -15,6 +15,7 @@ from stoker.errors import ConfigError
 class Interpolation(Enum):
     """As torchvision's ``InterpolationMode``."""
 
+    BILINEAR = "bilinear"
     BICUBIC = "bicubic"
     HAMMING = "hamming"
 
@@ -69,6 +70,16 @@ def test_nested_transforms_and_those_that_are_not_needed() -> None:
     assert stoker_transforms(of_torchvision("CenterCrop", size=(8, 8))) == [augment.CenterCrop(8)]
 
 
+def test_a_crop_of_timm_draws_its_interpolation() -> None:
+    both = (Interpolation.BILINEAR, Interpolation.BICUBIC)
+    crop = of_torchvision(
+        "RandomResizedCropAndInterpolation", size=(8, 8), scale=(0.2, 1), ratio=(0.75, 1.25)
+    )
+    crop.interpolation = both
+    crops = [augment.RandomResizedCrop(8, (0.2, 1.0), (0.75, 1.25), one.value) for one in both]
+    assert stoker_transforms(crop) == [augment.RandomChoice(crops)]
+
+
 def test_transforms_of_stoker_stay() -> None:
     own = augment.Resize((8, 8))
     assert stoker_transforms(own) == stoker_transforms([own]) == [own]
@@ -114,7 +125,11 @@ def test_presets() -> None:
     ]
 
 
-def test_dtypes_lose_the_name_of_their_library() -> None:
+def test_values_lose_the_types_of_their_library() -> None:
+    tensor = type("Tensor", (), {"__module__": "torch", "tolist": lambda self: [0.5] * 3})()
+    assert stoker_transforms(of_torchvision("Normalize", mean=tensor, std=tensor)) == [
+        augment.Normalize((0.5,) * 3, (0.5,) * 3)
+    ]
     float16 = type("dtype", (), {"__module__": "torch", "__str__": lambda self: "torch.float16"})()
     for name, options in (("ConvertImageDtype", {}), ("ToDtype", {"scale": True})):
         assert stoker_transforms(of_torchvision(name, dtype=float16, **options)) == [

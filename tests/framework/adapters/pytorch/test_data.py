@@ -152,6 +152,18 @@ class TestDataLoader:
         assert epochs(of_torch.DataLoader(ImageFolder(root, CROP), 2, **options)) == fast
         assert fast[0] != fast[1]
 
+    @pytest.mark.parametrize("workers", [0, 1])
+    def test_batches_of_a_loader_that_is_made_of_it(self, root: Path, workers: int) -> None:
+        """As Accelerate's prepare does: a DataLoader of torch with its dataset, sampler and collate_fn."""
+        own = DataLoader(of_torch.Subset(ImageFolder(root, CROP), range(5)), 2)
+        made = of_torch.DataLoader(
+            own.dataset, batch_sampler=own.batch_sampler, collate_fn=own.collate_fn, num_workers=workers
+        )
+        for mine, theirs in zip(own, made, strict=True):
+            assert mine.keys() == theirs.keys() == ("image", "label")
+            assert torch.equal(mine["image"], theirs["image"])
+        assert not hasattr(next(iter(DataLoader(ImageFolder(root), batch_size=None)))[0], "keys")
+
     def test_samplers_subsets_and_concatenations(self, root: Path) -> None:
         def of(kind: Any) -> Any:
             data = ImageFolder(root, CROP)
