@@ -188,6 +188,8 @@ class Dict:
         """Return a dict of arrays."""
         merged: dict[str, Any] = {}
         for name, function in self._functions.items():
+            if isinstance(samples, Mapping) and name not in samples:
+                raise ConfigError(f"Dict must name fields of {', '.join(samples)}, found {name!r}")
             column = samples[name] if isinstance(samples, Mapping) else [sample[name] for sample in samples]
             each = length.get(name) if isinstance(length, Mapping) else length
             result = function(column, each, context)

@@ -252,22 +252,19 @@ def _check_first(
     outer = {name.rpartition(".")[0] for name in names}
     fitting = texts if file.is_table else names.keys() - outer
     lists = [name for name, is_text in names.items() if not is_text]
-    asked = (
-        ("with messages=", fields, names, lists)
-        if messages
-        else ("with fields=(...)", fields, fitting, texts)
-    )
-    for kind, option, wanted, found, choice in (
+    asked: Any = ("with fields=(...)", fields, fitting, texts, "a text; name chats with messages=")
+    if messages:
+        asked = ("with messages=", fields, names, lists, "a list")
+    for kind, option, wanted, found, choice, form in (
         ("field", *asked),
-        ("value", "label and columns", columns, names, list(names)),
+        ("value", "label and columns", columns, names, list(names), "a value"),
     ):
         if names and (missing := [name for name in wanted if name not in found]):
             where = "table" if file.is_table else "first line"
-            none = f"none of its values is a {'list' if messages else 'text'}"
             raise SourceError(
                 f"the {where} has no {kind} {missing[0]!r}{' of texts' if missing[0] in names else ''}",
                 path=file.path,
-                hint=f"Choose {option} from: {some_of(choice) or none}.",
+                hint=f"Choose {option} from: {some_of(choice) or f'none of its values is {form}'}.",
             )
 
 

@@ -14,6 +14,7 @@ from stoker.arguments import some_of
 from stoker.bucketing import (
     BatchContext,
     Batchify,
+    Dict,
     Flatten,
     MaskTokens,
     Pack,
@@ -168,6 +169,7 @@ class ArrayMaker:
         self.slices = slices
         self._batchify = Contextual(batchify)
         self._flattens = isinstance(batchify, Flatten)
+        self._is_named = isinstance(batchify, Dict)
         self._fields = fields
         self._mask = mask
         self._pads = _pads_of_fields(batchify, fields) if mask is None and slices is None else None
@@ -202,7 +204,7 @@ class ArrayMaker:
         if len(shape) == 1 + len(fields) > 2:
             length = dict(zip(fields, shape[1:], strict=True))
         if len(fields) == 1:
-            samples = each[0]
+            samples = samples if self._is_named else each[0]
             if groups is None and self._flattens:
                 length *= shape[0]  # tokens of the padded batch, so that each padded shape has one flat shape
         arrays = self._batchify(samples, length, context)

@@ -170,9 +170,9 @@ def make_config(
     arrays = probe_arrays(maker, planner, reader)
     if slices is not None and batchify is not None:
         check_labels(batchify, arrays)
-    names = column_names(
-        columns, arrays, dataset, batching, fields=reader.fields, possible=array_names(reader.fields, fitted)
-    )
+    is_own = batchify is not None or batching.stream is not None
+    possible = set() if is_own else array_names(reader.fields, fitted)
+    names = column_names(columns, arrays, dataset, batching, fields=reader.fields, possible=possible)
     return TextLoaderConfig(
         dataset=dataset,
         reader=reader,

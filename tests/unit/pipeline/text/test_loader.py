@@ -154,6 +154,11 @@ def test_batchify_makes_the_arrays(shards: Path) -> None:
     pair = make(shards, fields=None, batchify=Dict({"q": Pad(side="left"), "a": Pad(prefix="target_")}))
     names = ("input_ids", "attention_mask")
     assert next(iter(pair))._fields == (*names, *(f"target_{name}" for name in names))
+    single = make(shards, fields=("a",), batchify=Dict({"a": Pad(prefix="only_")}))
+    assert next(iter(single))._fields == tuple(f"only_{name}" for name in names)
+    for fields in (("a",), ("q", "a")):
+        with pytest.raises(ConfigError, match=f"Dict must name fields of {', '.join(fields)}, found 'text'"):
+            make(shards, fields=fields, batchify=Dict({"text": Pad()}))
     with pytest.raises(ConfigError, match="dict"):
         make(shards, batchify=List())
 

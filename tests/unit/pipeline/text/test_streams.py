@@ -106,6 +106,7 @@ def test_a_loader_of_streams_refuses_to_exclude_samples(shards: Path) -> None:
         ({"fields": ("q", "a")}, "stream takes one field"),
         ({"batch_size": 5 * N * 30}, "has no batch of"),
         ({"columns": ("input_ids", "mask")}, "there is no 'mask'"),
+        ({"columns": ("labels",)}, r"(?s)there is no 'labels'.*There are begins, input_ids, row, targets;"),
         ({"mask": SpanCorruption(sentinels=range(300, 400))}, "whole sequences, which stream cuts"),
     ],
 )
