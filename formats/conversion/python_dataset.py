@@ -104,7 +104,7 @@ class Items:
     # NumPy's names of the types of numbers in fields, where the dataset states them
     dtypes: Mapping[str, str] = field(default_factory=dict)
     by_index: bool = False  # Whether items are read by their indices
-    may_lack_label: bool = False  # Whether the label -1 is none, as in Hugging Face's datasets
+    may_lack_label: bool = False  # Whether None is no label, as in Hugging Face's datasets, and -1 of classes
     objects: Objects | None = None  # The field of the objects
 
     def each(self, order: npt.NDArray[np.int64] | None = None) -> Iterator[Any]:
@@ -199,7 +199,7 @@ def find_items(dataset: Any, options: SourceOptions) -> Items:
         objects = _find_objects(dataset, arguments, options.box_format)
         dtypes = {name: dtype for name, feature in features.items() if (dtype := _dtype(feature))}
         dataset, classes, arguments = _of_hugging_face(dataset, arguments, objects)
-        may_lack_label = classes is not None and objects is None
+        may_lack_label = objects is None
     number = len(dataset) if hasattr(dataset, "__len__") else None
     return Items(dataset, number, classes, arguments, dtypes, by_index, may_lack_label, objects)
 
@@ -290,8 +290,8 @@ def _of_hugging_face(
             )
         chosen = free[0]
         fields[chosen] = "label"
-    classes = tuple(features[chosen].names) if chosen in of_classes else None
-    return dataset, classes, fields
+    names = getattr(_inner(features[chosen]), "names", None) if chosen else None
+    return dataset, tuple(names) if names else None, fields
 
 
 Samples = list[dict[str, Any] | None]
@@ -430,9 +430,33 @@ def convert_items(
             storage=arguments.storage,
             **{name: getattr(arguments, name) for name in names},
         ) as writer:
-            numbered = zip(count() if order is None else order.tolist(), chain(first, samples), strict=False)
+            named: Iterator[dict[str, Any] | None] = chain(first, samples)
+            # Names of which the dataset has none are new names of its numbers.
+            own, given = items.classes or (), set(arguments.classes or ())
+            if make is None and not given.isdisjoint(own) and not _changes_labels(dataset):
+                named = (_with_names(sample, own) for sample in named)
+            numbered = zip(count() if order is None else order.tolist(), named, strict=False)
             _write(writer, numbered, items, progress)
             return writer.close()
+
+
+def _changes_labels(dataset: Any) -> bool:
+    while type(dataset).__name__ == "Subset" and hasattr(dataset, "dataset"):
+        dataset = dataset.dataset
+    return any(getattr(dataset, name, None) for name in ("target_transform", "transforms"))
+
+
+def _with_names(sample: dict[str, Any] | None, classes: tuple[str, ...]) -> dict[str, Any] | None:
+    """A sample with the names of its labels, whose numbers the dataset knows, for classes that differ."""
+
+    def name(label: Any) -> Any:
+        if isinstance(label, (list, tuple, np.ndarray)):
+            return [name(one) for one in label]
+        is_number = isinstance(label, (int, np.integer)) and 0 <= label < len(classes)
+        return classes[label] if is_number else label
+
+    parts = ("label", "box_labels")
+    return sample and {part: name(value) if part in parts else value for part, value in sample.items()}
 
 
 def _check_no_file_options(arguments: ConvertArguments) -> None:
@@ -443,8 +467,16 @@ def _check_no_file_options(arguments: ConvertArguments) -> None:
         if name in given and name not in ("make", "fields", "ignore_index", "box_format"):
             raise ConfigError(
                 f"{name} is for sources of files, and the source is a dataset in Python",
-                hint="Leave it out; Dataset.split divides a dataset that is written.",
+                hint="Leave it out; Dataset.split divides a dataset that is written."
+                if name in ("val", "test")
+                else "Leave it out; fields={'breed': 'label', 'age': None} names and omits fields, and make "
+                "changes items.",
             )
+
+
+def _lacks_label(sample: dict[str, Any], items: Items) -> bool:
+    label = sample.get("label", 0)
+    return label is None or (items.classes is not None and type(label) is int and label == -1)
 
 
 def _write(
@@ -459,7 +491,7 @@ def _write(
         key = f"{number:08d}"
         if sample is None:
             writer.skip(key, "left out by make")
-        elif items.may_lack_label and type(label := sample.get("label")) is int and label == -1:
+        elif items.may_lack_label and _lacks_label(sample, items):
             writer.skip(key, "row without a label")
         else:
             writer.write(**{"key": key, **sample})

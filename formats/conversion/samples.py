@@ -28,6 +28,7 @@ from ..dataset.columns import ARRAY_DTYPES, array_types
 from ..dataset.dataset import Dataset
 from ..dataset.index import is_reserved
 from ..files import is_unicode, read_regular
+from ..sources.columns import is_missing
 from ..sources.image_files import SkippedError, unreadable
 
 Floats = npt.NDArray[np.float32]
@@ -526,12 +527,15 @@ class SampleChecker:
         ]
 
     def _number(self, label: Any, column: str, key: str) -> int:
+        label = label.item() if isinstance(label, np.generic) else label
         try:
             number = operator.index(label)
         except TypeError:
             if not isinstance(label, float) or not label.is_integer():
                 raise ConfigError(
-                    f"{column} is {label!r}, neither the name nor the number of a class", key=key
+                    f"{column} is {label!r}, neither the name nor the number of a class",
+                    key=key,
+                    hint="Numbers to predict are columns of any other name than label.",
                 ) from None
             number = int(label)
         if self.classes and not self.fixed_classes:
@@ -558,7 +562,7 @@ class SampleChecker:
                 key=key,
                 hint=f"The classes are {some_of(self.classes)}.",
             )
-        if self._numbered or not name:
+        if self._numbered or is_missing(name):
             raise ConfigError(
                 f"{column} is {name!r}, which names no class",
                 key=key,
@@ -570,7 +574,9 @@ class SampleChecker:
 
 
 def _is_list(label: Any) -> bool:
-    return not isinstance(label, str) and (isinstance(label, Sequence) or getattr(label, "ndim", 0) > 0)
+    return not isinstance(label, (str, bytes)) and (
+        isinstance(label, Sequence) or getattr(label, "ndim", 0) > 0
+    )
 
 
 def _check_key(key: Any) -> None:

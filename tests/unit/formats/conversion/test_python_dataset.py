@@ -252,3 +252,25 @@ def test_hugging_faces_transforms_are_left_out_and_minus_one_is_no_label(
     assert stoker.open(tmp_path / "out").labels.tolist() == [1, 0]
     assert "set_transform" in caplog.text
     assert "pixels" in dataset[0]
+
+
+def test_classes_that_are_given_number_the_names_of_the_dataset(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    of_class = datasets.ClassLabel(names=["a", "b", "c"])
+    for name, kind, labels, expected in (
+        ("one", of_class, [0, None, 2], [1, 0]),
+        ("several", datasets.Sequence(of_class), [[0, 2], [2], []], [[1, 0], [0], []]),
+    ):
+        rows = {"image": [Image.fromarray(noise(i)) for i in range(3)], "label": labels}
+        features = datasets.Features({"image": datasets.Image(), "label": kind})
+        dataset = datasets.Dataset.from_dict(rows, features=features)
+        stoker.convert(dataset, tmp_path / name, classes=["c", "a"])
+        assert [sample.label for sample in stoker.open(tmp_path / name)] == expected
+        summary = stoker.convert(dataset, tmp_path / f"{name} own")
+        assert stoker.open(tmp_path / f"{name} own").classes == ("a", "b", "c")
+        assert summary.skipped == ({"row without a label": 1} if name == "one" else {})
+    with pytest.raises(ConfigError, match="label is 'c', which is not among the classes"):
+        stoker.convert(dataset, tmp_path / "fewer", classes=["a", "b"])
+    with pytest.raises(ConfigError, match="label_type is for sources of files") as caught:
+        stoker.convert(dataset, tmp_path / "x", source_options=stoker.SourceOptions(label_type="first"))
+    assert "split" not in str(caught.value.hint)

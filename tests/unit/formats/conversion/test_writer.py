@@ -238,6 +238,8 @@ MASKED, POSED = {**OBJECT, "masks": [np.eye(6, 8)]}, {**OBJECT, "keypoints": np.
         (MASKED, {**MASKED, "masks": [[[0, 0, 1, 1]]]}, "mask 0 cannot be read: a polygon has three"),
         (POSED, {**POSED, "keypoints": [[1, 2]]}, r"keypoints has the shape \(1, 2\)"),
         ({"label": 0}, {"label": 0.5}, "label is 0.5, neither the name nor the number"),
+        ({"label": 0}, {"label": np.float32(0.5)}, "label is 0.5, neither the name nor the number"),
+        ({"label": [0]}, {"label": b"a"}, "label is b'a', neither the name nor the number|several labels"),
     ],
 )
 def test_a_sample_that_does_not_fit_is_refused_by_key_and_column_and_the_writer_goes_on(
