@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -18,7 +19,7 @@ from stoker.arguments import NamedArguments, whole_number
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess, PerProcess
 
-from .execution.passes import EpochIterator, FirstSteps, Prefetcher, Progress, following_producers
+from .execution.passes import EVENTS, EpochIterator, FirstSteps, Prefetcher, Progress, following_producers
 from .execution.pipeline import ColumnSpec, Pipeline, Producer
 from .execution.ranks import Process, check_ranks
 from .execution.state import EpochParts, State
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from .order.exclusions import Exclusions
 
 L = TypeVar("L", bound="Loader")
+
+_ENDED_WITH_EPOCH_0: dict[str, bool] = {}
+"""Whether the last whole epoch of the loaders of some order and rank was their first."""
 
 
 def given_arguments(loader_class: type, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,6 +220,8 @@ class Loader(NamedArguments):
         self._check_open()
         check_ranks(self.process)
         last = self._progress
+        if last is None:
+            self._warn_of_repeated_epoch()
         if last and last.failed:
             self.position = last.state(self.pipeline.identity)
         elif last and self._was_look(last):
@@ -232,6 +238,23 @@ class Loader(NamedArguments):
         # Last: after an error or an interrupt the next pass is still this one.
         self.position, self._progress = State(state.epoch + 1, 0, self.pipeline.identity), progress
         return running
+
+    def _warn_of_repeated_epoch(self) -> None:
+        """Warn where a loop makes a shuffled loader for each of its epochs."""
+        key = self._order_key()
+        if key and self.position.epoch == self.position.position == 0 and _ENDED_WITH_EPOCH_0.get(key):
+            EVENTS.warning(
+                "repeated",
+                "this loader repeats epoch 0 of an earlier one with the same arguments, in the same order: "
+                "keep one loader for all epochs, or call loader.set_epoch(epoch)",
+            )
+
+    def _order_key(self) -> str | None:
+        """What decides the order of this rank, if it is random."""
+        if not (self.arguments.get("shuffle") or self.arguments.get("sampler")):
+            return None
+        ranks = self.process.rank, self.process.world_size
+        return json.dumps([self.pipeline.identity, ranks], sort_keys=True)
 
     def _was_look(self, last: Progress) -> bool:
         """Whether a pass was begun only to see a batch: such a pass is begun again, and no epoch is lost."""
@@ -650,6 +673,8 @@ class Loader(NamedArguments):
 
     def _keep(self, batches: Prefetcher, complete: Progress) -> None:
         """Keep the prefetcher of a complete pass if it makes the next pass already."""
+        if (key := self._order_key()) is not None:
+            _ENDED_WITH_EPOCH_0[key] = complete.epoch == 0
         with self._lock.get():
             follows = self.position == State(complete.epoch + 1, 0, self.pipeline.identity)
             if follows and self._progress is complete and not batches.closed:

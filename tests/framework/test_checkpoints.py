@@ -211,6 +211,16 @@ def train_with_transformers(
     return network.steps
 
 
+def test_the_trainer_of_transformers_takes_a_loader_that_has_run(
+    make: Callable[..., ImageLoader], tmp_path: Path
+) -> None:
+    loader = make()
+    first = [batch.row.tolist() for batch in loader]
+    trained = [rows for rows, _ in train_with_transformers(loader, tmp_path)]
+    assert len(trained) == 12
+    assert trained[:4] != first
+
+
 def test_the_trainer_of_transformers_resumes_inside_an_epoch_or_not_at_all(
     make: Callable[..., ImageLoader], tmp_path: Path
 ) -> None:

@@ -171,7 +171,8 @@ def check_resume(loader: Any, steps: int, *, accumulated: int = 1) -> None:
     state = loader.state_dict()
     done = len(loader) - loader.steps_left if isinstance(loader, Loader) else state["step"]
     current = state["epoch"], done
-    if wanted != current:
+    is_new = not steps and not done  # a training may begin with any epoch of a loader
+    if wanted != current and not is_new:
         raise CheckpointError(
             f"the trainer resumes at batch {wanted[1]} of epoch {wanted[0]}, and the loader is at batch "
             f"{current[1]} of epoch {current[0]}: samples would be left out",

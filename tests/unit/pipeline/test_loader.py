@@ -154,6 +154,30 @@ class TestTheEpochThatIsSet:
         assert rows_of(loader) == epochs[1]
 
 
+@pytest.mark.usefixtures("every_event")
+class TestALoaderForEachEpoch:
+    def repeats(self, caplog: pytest.LogCaptureFixture) -> int:
+        return sum("repeats epoch 0" in message for message in caplog.messages)
+
+    def test_its_repeated_epochs_are_warned_of(self, load: Make, caplog: pytest.LogCaptureFixture) -> None:
+        for _ in range(3):
+            list(load(shuffle=True, seed=41))
+        assert self.repeats(caplog) == 2
+
+    def test_others_are_not(self, load: Make, caplog: pytest.LogCaptureFixture) -> None:
+        """Those of a validation or another seed, that are told the epoch, or run several epochs."""
+        for epoch in range(2):
+            list(load())
+            list(load(shuffle=True, seed=42 + epoch))
+            told = load(shuffle=True, seed=44)
+            told.set_epoch(epoch)
+            list(told)
+            several = load(shuffle=True, seed=45)
+            for _ in range(2):
+                list(several)
+        assert not self.repeats(caplog)
+
+
 class TestTheNextPass:
     """Batches of the next pass, which are made while the consumer receives the pass before it."""
 
