@@ -164,8 +164,9 @@ class _Version:
 def _checked_versions(folder: Path, last: Manifest, *, earlier: bool) -> tuple[list[_Version], list[Problem]]:
     """Return ``last`` and, if ``earlier``, the versions before it, and problems of unreadable manifests."""
     unreadable: list[Problem] = []
-    kept = read_sha256(folder)
+    kept = None
     try:
+        kept = read_sha256(folder)
         last = with_sha256(last, kept, folder)
     except DatasetError as error:
         kept, unreadable = None, [Problem(error.message)]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from stoker.arguments import one_of
 from stoker.errors import ConfigError, CorruptRecordError
 
-from ..files import FileDigests, open_regular, read_at
+from ..files import FileDigests, is_of_machine, open_regular, read_at, reason_of, storage_error
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .protobuf import Span
 
@@ -270,5 +270,7 @@ def read_local_start(path: Path, name: str, most: int) -> bytes | None:
     try:
         with open_regular(path / name) as (descriptor, _):
             return read_at(descriptor, 0, most)
-    except OSError:
+    except OSError as error:
+        if is_of_machine(reason := reason_of(error)) and not isinstance(error, PermissionError):
+            raise storage_error(reason, path / name, hint="Make the file readable, and try again.") from error
         return None

@@ -157,7 +157,7 @@ class ArrayColumn:
     def __post_init__(self) -> None:
         if self.dtype not in ARRAY_DTYPES:
             raise DatasetError(f"the dtype of arrays must be {', '.join(ARRAY_DTYPES)}, found {self.dtype!r}")
-        if not self.shape or any(side is not None and side < 0 for side in self.shape):
+        if not self.shape or any(side is not None and not 0 <= side < 1 << 63 for side in self.shape):
             raise DatasetError(f"arrays must have one side or more, each from 0, found {self.shape}")
 
     @property

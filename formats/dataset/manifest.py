@@ -20,7 +20,16 @@ from stoker.errors import DatasetError, with_details
 from stoker.urls import is_url
 
 from ..containers.container import CONTAINERS, find_container
-from ..files import check_unpacked, file_digests, is_unicode, missing_path, read_regular
+from ..files import (
+    check_unpacked,
+    file_digests,
+    is_of_machine,
+    is_unicode,
+    missing_path,
+    read_regular,
+    reason_of,
+    storage_error,
+)
 from .annotations import AnnotationInfo
 from .columns import ArrayColumn, check_arrays
 
@@ -93,7 +102,9 @@ class Shard:
         try:
             status = file.stat()
         except OSError as error:
-            raise wrong(f"shard {self.name} is missing: {error.strerror}") from error
+            if is_of_machine(reason := reason_of(error)):
+                raise storage_error(reason, file, hint="Make the file readable, and try again.") from error
+            raise wrong(f"shard {self.name} is missing: {reason}") from error
         if not stat.S_ISREG(status.st_mode):
             raise wrong(f"shard {self.name} is missing: no regular file")
         if (size := status.st_size) != self.bytes:
@@ -280,6 +291,8 @@ class Manifest:
                 reason = "a dataset is a folder, and this is a file"
             elif isinstance(error, FileNotFoundError):
                 reason = f"{name} does not exist"
+            elif is_of_machine(reason := reason_of(error)):
+                raise storage_error(reason, path, hint="Make the file readable, and try again.") from error
             else:
                 reason = f"{name} cannot be read: {error}"
             hint = _missing_hint(Path(folder))

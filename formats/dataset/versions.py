@@ -26,6 +26,7 @@ from stoker.urls import is_url
 
 from ..files import (
     check_named,
+    check_resources,
     digest_of,
     folder_for_writing,
     folder_lock,
@@ -41,6 +42,7 @@ from .manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest, from_documen
 
 HISTORY_NAME = "versions.jsonl"
 SHA256_NAME = "sha256.json"
+_REMOVE_SHA256 = "Remove this file: the digests are then computed again when they are needed."
 STAGING_NAME = ".stoker-change"
 
 _FILES = re.compile(r"index-v\d+\.arrow|dataset-v\d+\.json")
@@ -219,11 +221,7 @@ def _sha256_files(content: bytes | None, folder: object) -> Mapping[str, tuple[s
         if digests.version != _SHA256_VERSION or not are_sha256:
             raise DatasetError(f"{SHA256_NAME} has another version, or a value that is not a SHA-256")
     except (ValueError, RecursionError) as error:
-        raise DatasetError(
-            f"{SHA256_NAME} is damaged: {error}",
-            path=folder,
-            hint="Remove this file: the digests are then computed again when they are needed.",
-        ) from error
+        raise DatasetError(f"{SHA256_NAME} is damaged: {error}", path=folder, hint=_REMOVE_SHA256) from error
     return digests.files
 
 
@@ -233,6 +231,10 @@ def read_sha256(folder: Path) -> bytes | None:
         return read_regular(folder / SHA256_NAME, MOST_MANIFEST_BYTES)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        check_resources(error, folder / SHA256_NAME)
+        message = f"{SHA256_NAME} cannot be read: {error.strerror}"
+        raise DatasetError(message, path=folder, hint=_REMOVE_SHA256) from error
 
 
 def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:

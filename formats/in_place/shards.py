@@ -47,7 +47,7 @@ from ..dataset.index import (
 )
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SHARDS_STATE, IndexFile, Manifest, Shard
 from ..dataset.versions import SHA256_NAME, publish_index, sha256_content
-from ..files import check_named, file_digest, temporary_folder
+from ..files import check_named, file_digest, read_errors, temporary_folder
 from ..remote.store import Store
 from ..sources.archives import name_parts
 from ..sources.columns import typed_column
@@ -227,10 +227,11 @@ class _Indexer:
         entries: dict[Sidecar, list[bytes]] = {sidecar: [] for sidecar in self._container.sidecars}
 
         def scan(file: Path) -> Iterator[Record]:
-            for record in self._container.scan(file):
-                for sidecar, lines in entries.items():
-                    lines.append(sidecar.entry(record.offset, record.length))
-                yield record
+            with read_errors(file):
+                for record in self._container.scan(file):
+                    for sidecar, lines in entries.items():
+                        lines.append(sidecar.entry(record.offset, record.length))
+                    yield record
 
         with shard.local_file(self.folder) as file:
             records = parse_records(scan(file), self._container, self.names, name, file, headers=True)

@@ -21,6 +21,7 @@ from ..containers.external import ExternalShard, error_about, find_shards, parse
 from ..containers.image_record import FeatureNames, LeftOutError
 from ..dataset.columns import Strings
 from ..dataset.index import KNOWN_COLUMNS, free_name
+from ..files import read_errors
 from ..threads import available_cores, thread_map
 from .columns import EntryColumns
 from .listing import FileRanges, ListedBlocks, Listing, Skip, check_damage, no_images_error
@@ -133,7 +134,7 @@ def _images(
 ) -> Iterator[_Image | Skip | StokerError]:
     """Yield the images of a shard. ``renamed`` names their columns in the dataset, None by their names."""
     name = split_url(shard.file)[1]
-    try:
+    with read_errors(shard.file):
         for parsed in parse_records(shard.records(), shard.container, names, name, shard.file, headers=False):
             record, sample = parsed.record, parsed.sample
             if parsed.error is not None or record is None:
@@ -158,10 +159,6 @@ def _images(
                     entry[column] = value
             offset, length = sample.payload
             yield _Image(key, (record.number, record.offset + offset, length, record.pieces), entry)
-    except StokerError:
-        raise
-    except OSError as error:
-        raise SourceError(f"the shard cannot be read: {error.strerror}", path=shard.file) from error
 
 
 def name_parts(fields: Mapping[str, str | None], usual: FeatureNames) -> FeatureNames:

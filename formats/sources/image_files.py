@@ -56,7 +56,7 @@ class SkippedError(Exception):
     """The reason to leave a file out; ``args`` are the reason and the detail of a :class:`.listing.Skip`."""
 
 
-_RESUMES = "Make the storage and the file readable, and run the same again: a conversion resumes."
+RESUMES = "Make the storage and the file readable, and run the same again: a conversion resumes."
 
 
 def unreadable(error: OSError, path: str, *, listed: bool = False) -> tuple[str, str]:
@@ -67,7 +67,7 @@ def unreadable(error: OSError, path: str, *, listed: bool = False) -> tuple[str,
     of_the_file = isinstance(error, PermissionError) or not is_of_machine(reason_of(error))
     if error.errno and of_the_file and not listed:
         return "unreadable", error.strerror or ""
-    raise storage_error(error.strerror or str(error), path, hint=_RESUMES) from error
+    raise storage_error(error.strerror or str(error), path, hint=RESUMES) from error
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def read_source_file(root: str, key: str, size: int, *, follow_links: bool = Tru
     if is_url(root):
         data = _store(root).read_if_there(key, most=size + 1)  # one more byte shows that the file has grown
         if data is None:
-            raise storage_error("No such file or directory", f"{root}/{key}", hint=_RESUMES)
+            raise storage_error("No such file or directory", f"{root}/{key}", hint=RESUMES)
         _check_size(len(data), size)
         return checked_start(data)
     with _opened(root, key, follow_links=follow_links, listed=True) as descriptor:

@@ -32,11 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from stoker.arguments import one_of
-from stoker.errors import ConfigError, SourceError, StokerError
+from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
 
 from ..containers.shard_names import is_pattern
-from ..files import missing_path
+from ..files import missing_path, read_errors
 from ..options import declarations
 from ..splits import Door
 from . import detection
@@ -86,18 +86,19 @@ def find_format(source: Source, name: str | None = None, door: Door = "convert")
     if name is not None:
         named: dict[str, SourceFormat] = {row.name: row for row in SOURCE_FORMATS}
         return named[one_of("source_format", name, SOURCE_DESCRIPTIONS)]
-    try:
+    with read_errors(source.path):
         detected = next(row for row in SOURCE_FORMATS if row.detects(source))
         check_is_one_dataset(source, detected.name, door)
         return detected
-    except StokerError:
-        raise
-    except OSError as error:
-        raise SourceError(f"the source cannot be read: {error.strerror}", path=source.path) from error
 
 
 def list_source(source: Source, source_format: SourceFormat) -> Listing:
     """List the images of a source, with all labels, objects and masks that it has for them."""
+    with read_errors(source.path):
+        return _list(source, source_format)
+
+
+def _list(source: Source, source_format: SourceFormat) -> Listing:
     options = source.options
     if source_format.name != "dataset" and not is_pattern(source.path):
         _check_exists(source.path)
@@ -124,10 +125,7 @@ def _check_exists(path: str | os.PathLike[str]) -> None:
         return
     if missing := missing_path(path):
         raise SourceError(missing[0], path=path, hint=missing[1])
-    try:
-        mode = Path(path).stat().st_mode
-    except OSError as error:
-        raise SourceError(f"the source cannot be read: {error.strerror}", path=path) from error
+    mode = Path(path).stat().st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a pipe could block for ever
         raise SourceError("the source cannot be read: not a regular file", path=path)
 

@@ -40,7 +40,7 @@ from stoker.urls import is_url, join_url, split_query, split_url
 from ..containers.shard_names import check_complete, expand, files_in
 from ..dataset.columns import each
 from ..dataset.index import free_name
-from ..files import open_regular, read_at, read_regular
+from ..files import is_of_machine, open_regular, read_at, read_regular, reason_of, storage_error
 from ..remote.store import RangeFile, Store
 from ..splits import Door, call, check_one_split
 from ..threads import bounded_map
@@ -58,6 +58,7 @@ from .columns import (
     value_column,
 )
 from .detection import PARQUET, SAVED_SPLITS, SAVED_STATE
+from .image_files import RESUMES
 from .listing import ListedBlocks, Listing, Skip, check_damage
 from .source import Source
 from .table_objects import (
@@ -308,8 +309,9 @@ def reading_table(path: str) -> Iterator[None]:
         yield
     except StokerError:
         raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        if is_of_machine(reason := reason_of(error)):
+            raise storage_error(reason, path, hint=RESUMES) from error
         message = f"the table cannot be read: {reason}"
         raise SourceError(message, path=path, hint="Copy or download the file again.") from error
 

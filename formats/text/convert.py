@@ -32,7 +32,7 @@ from ..conversion.publishing import Summary
 from ..conversion.samples import check_samples
 from ..dataset.columns import ListColumn
 from ..dataset.manifest import MANIFEST_NAME, TOKENIZER_NAME
-from ..files import check_named, os_errors
+from ..files import check_named, os_errors, read_errors
 from ..remote.store import local_copies
 from ..sources.listing import NO_TOKENS, Skip
 from ..sources.tables import saved_files
@@ -154,7 +154,8 @@ def convert_text(
     check_progress(given.pop("progress", None))
     arguments = TextArguments(**given)
     check_named(target=target)
-    files = _paths_of(source)
+    with read_errors(target):
+        files = _paths_of(source)
     # 1. The samples: the lines of files, or texts of a program, which are kept on the disk.
     wanted = RowColumns(label, columns or (), arguments.classes or _class_names(source, label))
     messages = arguments.training.messages

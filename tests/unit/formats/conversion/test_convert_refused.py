@@ -15,7 +15,7 @@ from helpers.processes import full_disk
 from PIL import Image
 
 import stoker
-from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError
+from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError, StorageError
 from stoker.formats.in_place import shards as external_index
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
@@ -72,7 +72,7 @@ def test_a_source_without_permission_is_refused(tmp_path: Path, monkeypatch: pyt
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "is_dir", refuse)
-    with pytest.raises(SourceError, match="the source cannot be read: Permission denied") as caught:
+    with pytest.raises(StorageError, match="Permission denied") as caught:
         convert(tmp_path, tmp_path / "out")
     assert caught.value.path == str(tmp_path)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 
 import stoker
 from stoker.augment import Resize
-from stoker.errors import ConfigError, DatasetError
+from stoker.errors import ConfigError, DatasetError, StorageError
 from stoker.formats.dataset.manifest import Manifest
 from stoker.formats.dataset.versions import SHA256_NAME, read_sha256, read_versions, with_sha256
 from stoker.formats.files import file_digests
@@ -159,6 +162,28 @@ def test_a_manifest_that_is_not_as_it_was_written_is_a_problem(
     file.write_text(file.read_text().replace('"dog"', '"dig"'))
     (tmp_path / "a" / SHA256_NAME).unlink()  # datasets of earlier releases have none
     assert stoker.verify(tmp_path / "a").ok
+    (tmp_path / "a" / SHA256_NAME).mkdir()
+    (problem,) = stoker.verify(tmp_path / "a").problems
+    assert problem.message == "sha256.json cannot be read: not a regular file"
+
+
+@pytest.mark.parametrize("name", ["dataset.json", "shard-00000-of-00001.tfrecord"])
+def test_a_file_of_a_storage_that_fails_is_not_missing(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    stoker.convert(photos, tmp_path / "a")
+    real = {call: getattr(os, call) for call in ("open", "stat")}
+
+    def fail(call: str, path: Any, *options: Any, **named: Any) -> Any:
+        if str(path).endswith(name):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real[call](path, *options, **named)
+
+    for call in real:
+        monkeypatch.setattr(os, call, partial(fail, call))
+    with pytest.raises(StorageError, match=os.strerror(errno.EIO)) as caught:
+        stoker.open(tmp_path / "a")
+    assert str(caught.value.path).endswith(name)
 
 
 @pytest.mark.parametrize(

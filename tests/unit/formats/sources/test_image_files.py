@@ -12,8 +12,11 @@ from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from helpers.datasets import plan_images
+from helpers.datasets import jpeg, plan_images
+from helpers.shards import example, write_samples, write_tfrecord
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -167,6 +170,37 @@ def test_an_error_of_the_storage_stops_a_conversion_that_then_resumes(
             assert str(caught.value.path).endswith("dog/7.png")
     assert not cached_indexes()
     assert stoker.convert(photos, tmp_path / "out").written == len(stoker.open(photos)) == 31
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ENOMEM])
+@pytest.mark.parametrize("suffix", ["parquet", "tfrecord", "tar"])
+def test_an_error_of_the_storage_is_not_a_damaged_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, number: int
+) -> None:
+    (tmp_path / "in").mkdir()
+    for name in "ab":
+        file, images = tmp_path / "in" / f"{name}.{suffix}", [jpeg(i) for i in range(3)]
+        if suffix == "parquet":
+            pq.write_table(pa.table({"image": images, "label": [0, 1, 2]}), file)
+        elif suffix == "tfrecord":
+            write_tfrecord(file, [example(one, i) for i, one in enumerate(images)])
+        else:
+            write_samples(
+                file, [{"__key__": f"{name}{i}", "jpg": one, "cls": i} for i, one in enumerate(images)]
+            )
+    opened = os.open
+
+    def fail(path: Any, *options: Any, **named: Any) -> int:
+        if str(path).endswith(f"b.{suffix}"):
+            raise OSError(number, os.strerror(number), path)
+        return opened(path, *options, **named)
+
+    lenient = stoker.Selection(allow_loss=0.9)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", fail)
+        with pytest.raises(StorageError, match=os.strerror(number)):
+            stoker.convert(tmp_path / "in", tmp_path / "out", selection=lenient)
+    assert stoker.convert(tmp_path / "in", tmp_path / "out", selection=lenient).written == 6
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE])
