@@ -168,6 +168,7 @@ class RecordRules:
     strict_error: Callable[[Skip], StokerError]  # Returns the error of a strict conversion
     # Whether the index has the coordinates of each image in the image of the source
     keeps_origins: bool = False
+    mask_values: set[int] | None = None  # Collects the values of masks; None where the listing has read them
 
     @cached_property
     def masks(self) -> MaskRules:
@@ -180,6 +181,7 @@ class RecordRules:
             info.ignore,
             len(info.mask_classes),
             None if text in (None, "none") else mask_table(text, info.ignore),
+            self.mask_values,
         )
 
 

@@ -90,6 +90,7 @@ class MaskRules:
     classes: int = 0  # Number of classes; 0 if they have no names
     # The class of each value or colour of the source; None where values are classes
     table: Table | None = None
+    seen: set[int] | None = None  # Collects classes until there are three; None to collect none
 
     @property
     def has_colors(self) -> bool:
@@ -107,6 +108,8 @@ class MaskRules:
             raise SkippedError(
                 "mask with a value without a class", f"{classes[wrong].min()}, more than {most}"
             )
+        if self.seen is not None and len(self.seen) < 3:
+            self.seen.update(np.unique(classes).tolist())
         return classes
 
     def _mapped(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

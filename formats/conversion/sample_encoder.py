@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +55,7 @@ class SampleEncoder(ImageColumns):
     # Whether the index has the coordinates of each image in the image of the source
     keeps_origins: bool = False
     tokenizer: Tokenizer | None = None  # Makes token ids of captions; None if samples have none
+    mask_values: set[int] = field(default_factory=set)  # The first values of masks, at least three if any
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -118,6 +119,7 @@ class SampleEncoder(ImageColumns):
             object_name="object {}",
             strict_error=self._error,
             keeps_origins=self.keeps_origins,
+            mask_values=self.mask_values,
         )
 
     def _error(self, skip: Skip) -> DecodeError:

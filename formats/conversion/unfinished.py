@@ -166,7 +166,8 @@ class Unfinished:
     def publish(self, results: list[ShardResult]) -> Mapping[str, Path | str]:
         """Make datasets of the finished shards, and remove the state; return their places by split."""
         if not any(result.records for result in results):
-            reasons = name_reasons([skip for result in results for skip in result.skipped])
+            skipped = [skip for result in results for skip in result.skipped]
+            reasons = name_reasons(skipped or self.plan.listing.skipped)  # of a writer, which has no result
             self.discard()
             raise SourceError(
                 f"no {self.plan.encoder.sample_type} could be converted; left out: {reasons}",

@@ -409,6 +409,11 @@ class Writer(WriterContext):
             shown = f"{', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''}"
             words = f"every image of these classes is left out, see skipped.jsonl: {shown}"
             _LOG.warning(f"classes of {self._target}", words)
+        ignore, values = self._encoder.ignore, self._encoder.mask_values
+        if ignore in values and len(values) < 3:
+            shown = " and ".join(map(str, sorted(values)))
+            words = f"the masks have no values but {shown}, and {ignore} is ignored; write numbers of classes"
+            _LOG.warning(f"masks of {self._target}", words)
         published = self._output.publish(tuple(classes), self._encoder.info)
         return published.timed(self._started, published.written)
 

@@ -466,3 +466,23 @@ def test_ranks_that_begin_with_one_conversion_wait_for_the_first(
     with ThreadPoolExecutor(3) as pool:
         assert sorted(pool.map(convert, range(3))) == [False, True, True]
     assert stoker.verify(tmp_path / "out").ok
+
+
+@pytest.mark.usefixtures("every_event")
+@pytest.mark.parametrize(
+    ("values", "says"), [([0, 255], True), ([255], True), ([0, 1, 255], False), ([0, 1], False)]
+)
+def test_masks_whose_foreground_is_ignored_are_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, values: list[int], says: bool
+) -> None:
+    with image_writer(tmp_path / "out") as writer:
+        for value in values:
+            writer.write(noise(0), segmentation=np.full((6, 8), value, np.uint8))
+    with (
+        pytest.raises(SourceError, match="left out: 1 x mask of another size than its image"),
+        image_writer(tmp_path / "none") as writer,
+    ):
+        writer.write(noise(0), segmentation=np.zeros((8, 6), np.uint8))
+    words = f"no values but {' and '.join(map(str, values))}, and 255 is ignored"
+    assert (words in caplog.text) == says
+    assert bool(caplog.records) == says
