@@ -130,7 +130,12 @@ def with_distinct_names(listing: Listing) -> Listing:
     return replace(listing, classes=tuple(classes))
 
 
-def check_labels(listing: Listing) -> Listing:
+def check_labels(
+    listing: Listing,
+    column: str = "Leave out images without a class. Numbers that are no classes are columns with "
+    "unlabelled=True.",
+    joined: str = "class_map joins them",
+) -> Listing:
     """The listing, whose labels must be 0 or more; names that look alike are said."""
     if listing.labels is not None:
         lists = listing.multi_label
@@ -146,8 +151,7 @@ def check_labels(listing: Listing) -> Listing:
                 f"a label must be 0 or more, found {numbers[at]}",
                 path=listing.root,
                 key=listing.keys[row].as_py(),
-                hint="Leave out images without a class. Numbers that are no classes are columns with "
-                "unlabelled=True.",
+                hint=column,
             )
     alike = defaultdict[str, list[str]](list)
     for name in listing.classes:
@@ -156,7 +160,7 @@ def check_labels(listing: Listing) -> Listing:
         shown = " and ".join(map(ascii, several[0]))
         _LOG.warning(
             f"names of {listing.root}",
-            f"classes of the source have names that look alike, {shown}; class_map joins them",
+            f"classes of the source have names that look alike, {shown}; {joined}",
         )
     return listing
 

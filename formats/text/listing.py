@@ -25,7 +25,7 @@ from ..containers.webdataset import field_of
 from ..conversion.samples import ColumnType, check_names, number_column, store_value, types_of
 from ..dataset.columns import Strings
 from ..files import is_unicode, modified_ns, os_errors
-from ..sources.classes import check_classes, number_classes
+from ..sources.classes import check_classes, check_labels, number_classes
 from ..sources.columns import EntryColumns
 from ..sources.image_files import SkippedError
 from ..sources.listing import BLANK, Listing, Skip, check_damage
@@ -470,7 +470,9 @@ def read_row_columns(listing: TextListing, wanted: RowColumns) -> TextListing:
     extended = replace(extended, labels=labels, classes=classes)
     if wanted.classes is not None:
         extended = cast("TextListing", number_classes(extended, tuple(wanted.classes), path))
-    return replace(extended, labels=_spread(extended.labels, rows, len(listing)))
+    extended = replace(extended, labels=_spread(extended.labels, rows, len(listing)))
+    column = f"Leave out samples without a class, or read the numbers as a column: columns={wanted.label!r}."
+    return cast("TextListing", check_labels(extended, column, "write one of them everywhere to join them"))
 
 
 def _entries(listing: TextListing, wanted: RowColumns, left_out: dict[int, Skip]) -> Iterator[dict[str, Any]]:

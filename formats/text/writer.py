@@ -161,7 +161,8 @@ class TextWriter(WriterContext):
         return convert_listing(listing, self._folder, self._arguments, self._arguments.make())
 
     def _check_label(self, label: int | str | None, key: str) -> None:
-        if label is not None and (isinstance(label, (bool, float)) or label == ""):
+        is_negative = isinstance(label, int) and label < 0
+        if label is not None and (isinstance(label, (bool, float)) or label == "" or is_negative):
             raise ConfigError(f"label must be the name or the number of a class, found {label!r}", key=key)
         if self._labelled is not None and self._labelled != (label is not None):
             raise ConfigError(

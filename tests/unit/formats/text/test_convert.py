@@ -320,6 +320,27 @@ def test_all_forms_of_a_corpus_give_the_samples_of_json_lines(
     assert converted.column("n").tolist() == expected.column("n").tolist()
 
 
+@pytest.mark.parametrize("form", ["a.jsonl", "a.csv", "rows"])
+def test_labels_below_zero_are_refused_and_names_that_look_alike_are_logged(
+    tmp_path: Path, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for labels in ([None, 0, -1], ["\xe9", "b", "e\u0301"]):
+        rows = [{"text": "a", "c": label} for label in labels]
+        lines = ["text,c", *(f"a,{'' if label is None else label}" for label in labels)]
+        (tmp_path / "a.csv").write_text("\n".join(lines))
+        (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        source: Any = rows if form == "rows" else tmp_path / form
+        options: dict[str, Any] = {"tokenizer": "bytes", "label": "c"}
+        if -1 in labels:
+            with pytest.raises(SourceError, match="must be 0 or more, found -1") as caught:
+                convert_text(source, tmp_path / "d", **options)
+            assert caught.value.key == {"a.jsonl": "a.jsonl:3", "a.csv": "a.csv:3", "rows": "00000002"}[form]
+            assert "columns='c'" in str(caught.value.hint)
+        else:
+            convert_text(source, tmp_path / "d", **options)
+            assert "look alike, 'e\\u0301' and '\\xe9'; write one of them" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl"])
 def test_text_in_latin_1_is_refused_as_such(tmp_path: Path, name: str) -> None:
     lines = ["text", "n\xf6"] if name != "a.jsonl" else ['{"text": "n\xf6"}']

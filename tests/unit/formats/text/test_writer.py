@@ -136,3 +136,12 @@ def test_a_writer_without_texts_or_with_contradicting_options_is_refused(tmp_pat
         stoker.TextWriter(
             tmp_path / "other", tokenizer=WORDS, storage=stoker.Storage(shards=2, shard_records=3)
         )
+
+
+@pytest.mark.parametrize("label", [-1, True, 0.5, ""])
+def test_a_label_is_the_name_or_the_number_of_a_class(tmp_path: Path, label: Any) -> None:
+    with stoker.TextWriter(tmp_path / "d", tokenizer="bytes") as writer:
+        writer.write("one", 0)
+        with pytest.raises(ConfigError, match="label must be the name or the number of a class, found"):
+            writer.write("two", label)
+    assert stoker.open(tmp_path / "d").labels.tolist() == [0]
