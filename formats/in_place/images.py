@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from stoker._native import probe_jpeg_files
 from stoker.arguments import check_progress, named_arguments
-from stoker.errors import SourceError, with_details
+from stoker.errors import DatasetError, SourceError, with_details
 from stoker.urls import is_url
 
 from ..codecs.codec import MAX_PIXELS, Codec, ImageHeader
@@ -77,6 +77,7 @@ def index_images(
         raise SourceError(
             "an index of image files lies on a local disk, and this is a URL", path=into, hint=_CONVERT
         )
+    check_shadows_no_images(into, [src])
     threads = check_threads(num_threads, max(8, 2 * available_cores()))
     listing = list_images(src, class_depth, check_classes(classes), unlabelled=unlabelled, door="index")
     home = Path(into).resolve()
@@ -94,6 +95,15 @@ def is_image_source(path: str | os.PathLike[str]) -> bool:
     files = walk_folder(os.path.realpath(path), follow_links=True)
     names = (file.key for file in files if isinstance(file, FileEntry))
     return any(has_image_suffix(name) or is_array_name(name) for name in names)
+
+
+def check_shadows_no_images(into: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse a folder of other images for an index: loaders would read the index, and not what it held."""
+    if is_url(into) or not Path(into).is_dir():
+        return
+    home = Path(into).resolve()
+    if not any(Path(one).resolve().is_relative_to(home) for one in sources) and is_image_source(into):
+        raise DatasetError("the target holds other images", path=into, hint="Name another target.")
 
 
 def list_images(

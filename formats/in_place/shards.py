@@ -64,6 +64,7 @@ from ..sources.objects import BadObjectError, ObjectTable, check_shares, checked
 from ..sources.source import Source
 from ..threads import thread_map
 from .class_names import ClassNames, Contradiction, check_class, label_type_error
+from .images import check_shadows_no_images
 
 _ROWS_IN_MEMORY = 1 << 18
 _RECORDS_PER_REPORT = 1000
@@ -103,6 +104,7 @@ def index(
         names = replace(chosen.feature_names or FeatureNames(), **(names or {}))
     if wrong := [name for name in names.columns if is_reserved(name) or not name]:
         raise ConfigError(f"a column cannot have the name {wrong[0]!r}", hint="Give it another name.")
+    check_shadows_no_images(into, [shard.file for shard in shards])
     locations = [shard.location(into) for shard in shards]
     by_ranges = chosen.scan_headers is not None and is_url(shards[0].file) and not checksums
 

@@ -248,17 +248,19 @@ class _Columns:
     def _hint(self, entry: Entry) -> str:
         if self.cells and any(map(has_image_suffix, entry)):
             return "Write the names of the columns in the first line: path,label."
+        if self.cells and len(entry) == 1:
+            return "Write a comma, a semicolon or a tab between cells."
         known = {self.path, self._options.label_column or "label", _SEVERAL}
-        others = iter([name for name in entry if name and name not in known])
-        path = [] if self.path in entry else [f"path_column={next(others, 'NAME')!r}"]
-        label = (
-            [f"label_column={next(others, 'NAME')!r}"] if known.isdisjoint(entry.keys() - {self.path}) else []
-        )
-        named = " and ".join([*path, *(label if self.needs_label else [])])
-        without = (
-            " Images without a class, such as those with numbers to predict, are read with unlabelled=True."
-        )
-        return f"Name the columns, such as {named}.{without if label and self.needs_label else ''}"
+        free = [name for name in entry if name and name not in known]
+        others = iter(free)
+        named = [] if self.path in entry else [f"path_column={next(others, 'NAME')!r}"]
+        hint = ""
+        if self.needs_label and known.isdisjoint(entry.keys() - {self.path}):
+            named.append(f"label_column={next(others, 'NAME')!r}")
+            if self.path in entry and len(free) > 1:
+                hint = f" Columns of 0 and 1 are named together, such as {','.join(free[:2])!r}."
+            hint += " Images without a class, such as those with numbers to predict: unlabelled=True."
+        return f"Name the columns, such as {' and '.join(named)}.{hint}"
 
     def _has(self, name: str, value: Any) -> bool:
         text = str(value).strip().lower()

@@ -27,6 +27,7 @@ from stoker.errors import (
     StorageError,
 )
 from stoker.formats.in_place.images import index_images
+from stoker.formats.in_place.shards import index
 from stoker.formats.verify import verify
 
 Picture = Callable[..., bytes]
@@ -339,6 +340,22 @@ def test_classes_number_images_that_lack_some_of_them(tmp_path: Path) -> None:
         stoker.open(tmp_path / "shards", classes=["c", "b", "a"])
     with pytest.raises(ConfigError, match="classes is for a dataset that is named by its path"):
         batches(stoker.open(val, classes=classes), classes=["b", "c"])
+
+
+def test_an_index_hides_no_other_images(tmp_path: Path) -> None:
+    for folder in ("photos/a", "others/b"):
+        (tmp_path / folder).mkdir(parents=True)
+        Image.new("RGB", (32, 24)).save(tmp_path / folder / "1.jpg")
+    stoker.convert(tmp_path / "photos", tmp_path / "shards")
+    shards = stoker.open(tmp_path / "shards").data_files
+    for make in (
+        lambda: index_images(tmp_path / "photos", tmp_path / "others"),
+        lambda: index(shards, tmp_path / "others"),
+    ):
+        with pytest.raises(DatasetError, match="the target holds other images"):
+            make()
+    index_images(tmp_path / "photos", tmp_path / "photos")
+    assert stoker.open(tmp_path / "others").classes == ("b",)
 
 
 def test_a_folder_without_labels_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -286,6 +286,8 @@ def test_a_bad_list_is_refused_with_the_reason(folder: Path, suffix: str, text: 
     [
         ("id,breed\nimages/0.jpg,pug\n", "path_column='id' and label_column='breed'"),
         ("path,age\nimages/0.jpg,3.5\n", "unlabelled=True"),
+        ("path|label\nimages/0.jpg|a\n", "a comma, a semicolon or a tab"),
+        ("path,cat,dog\nimages/0.jpg,1,0\n", "Columns of 0 and 1 are named together, such as 'cat,dog'"),
         ("images/0.jpg,a\nimages/1.jpg,b\n", "names of the columns in the first line"),
         ("path,label\nimages/0.jpg,0.5\n", "unlabelled=True"),
         ("path,label\nimages/0.jpg,cat|dog\n", "label_separator='|'"),
