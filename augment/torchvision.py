@@ -52,7 +52,8 @@ def _steps(transform: Any) -> Iterator[Any]:
         yield transform
     elif isinstance(transform, (list, tuple)):
         for one in transform:
-            yield from _steps(one)
+            # A list may end with functions of batches, as a loader's transforms.
+            yield from (one,) if inspect.isroutine(one) else _steps(one)
     elif (name := type(transform).__name__) in ("Compose", "Sequential") or _hands_over(transform):
         inner = getattr(transform, "transforms", None)
         yield from _steps(list(transform) if inner is None else inner)

@@ -35,6 +35,7 @@ from stoker.pipeline.images.loader import ImageLoader
 from stoker.pipeline.loader import Loader
 from stoker.pipeline.options import Ranks
 from stoker.pipeline.order.schedule import ListedSteps
+from stoker.porting import check_arguments
 from stoker.processes import PerProcess
 
 _OF_LOADERS = (
@@ -109,6 +110,14 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
                 f"{', '.join(given)} must be given to the DataLoader, found in the dataset",
                 hint="DataLoader of stoker.torch has num_workers, prefetch_factor and pin_memory, and "
                 "collate_fn for batches of another form.",
+            )
+        known = set(ImageLoader.__init__.__kwdefaults__ or ()) - {"transforms"}
+        if unknown := sorted(options.keys() - known):
+            check_arguments(ImageLoader, unknown, "loader")
+            raise ConfigError(
+                f"{type(self).__name__} has no argument {', '.join(unknown)}",
+                hint="It has transform, target_transform, and the options of stoker.ImageLoader for samples. "
+                "It finds and decodes images by itself.",
             )
         self.data = stoker.open(path) if isinstance(path, (str, os.PathLike)) else path
         self.options: dict[str, Any] = {"seed": seed, **options}
@@ -217,8 +226,15 @@ class ImageFolder(Dataset):
         target_transform: Callable[[Any], Any] | None = None,
         **options: Any,
     ) -> None:
-        self.root = os.fspath(root)
-        data = stoker.open(root, class_depth=1)
+        self.root = str(Path(root).expanduser())
+        try:
+            data = stoker.open(self.root, class_depth=1)
+        except ConfigError as error:
+            Path(self.root).stat()  # FileNotFoundError, as torchvision's
+            raise ConfigError(
+                f"root must be a folder with a folder of images for each class, found {self.root!r}",
+                hint="stoker.torch.Dataset takes datasets, shards and lists of images.",
+            ) from error
         keys = [PurePosixPath(key) for key in data.keys(range(len(data)))]
         order = sorted(range(len(keys)), key=lambda i: (keys[i].parts[0], str(keys[i].parent), keys[i].name))
         super().__init__(data.select(np.array(order)), transform, target_transform, **options)

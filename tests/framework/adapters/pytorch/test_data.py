@@ -136,6 +136,21 @@ class TestImageFolder:
         with pytest.raises(ConfigError, match="batch_size must be given to the DataLoader"):
             ImageFolder(root, batch_size=4)
 
+    @pytest.mark.parametrize("name", ["transforms", "loader", "is_valid_file"])
+    def test_arguments_that_it_lacks_are_refused_at_once(self, root: Path, name: str) -> None:
+        with pytest.raises(ConfigError, match=f"ImageFolder has no argument {name}"):
+            ImageFolder(root, **{name: list})
+
+    def test_a_root_that_is_none_is_named(self, root: Path, pack_images: Any) -> None:
+        with pytest.raises(FileNotFoundError, match="nothing"):
+            ImageFolder(root / "nothing")
+        with pytest.raises(ConfigError, match=r"stoker\.torch\.Dataset takes datasets"):
+            ImageFolder(write_annotated(pack_images))
+
+    def test_functions_of_batches_end_a_list(self, root: Path) -> None:
+        data = ImageFolder(root, [Resize((8, 8)), lambda images: images * 0])
+        assert not data[0][0].any()
+
 
 class TestDataLoader:
     @pytest.mark.parametrize(
