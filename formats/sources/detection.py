@@ -29,13 +29,13 @@ _TARS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")  # readin
 _LISTS = (".csv", ".tsv", ".json", ".jsonl")
 _HEAD_BYTES = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_SIDES = ("XMin", "YMin", "XMax", "YMax")
+SIDES = ("XMin", "YMin", "XMax", "YMax")
 
 PARQUET = ".parquet"
 SAVED_STATE, SAVED_SPLITS = "state.json", "dataset_dict.json"
 """Files that Hugging Face's ``save_to_disk`` writes into the folder of a dataset, and of several."""
-BOX_COLUMNS = {"ImageID", "LabelName", *_SIDES}
-MASK_COLUMNS = {"ImageID", "LabelName", "MaskPath", *(f"Box{side}" for side in _SIDES)}
+BOX_COLUMNS = {"ImageID", "LabelName", *SIDES}
+MASK_COLUMNS = {"ImageID", "LabelName", "MaskPath", *(f"Box{side}" for side in SIDES)}
 """Columns of the CSVs of Open Images, of boxes and of segmentations."""
 ANNOTATIONS, IMAGE_SETS = "Annotations", "ImageSets"
 """Folders of Pascal VOC."""

@@ -41,7 +41,7 @@ from .voc import listed_stems
 _IMAGE_ENDING = "_leftImg8bit"
 _MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds", *MASK_ENDS)
 _INSTANCE_ENDINGS = ("", "_gtFine_instanceIds")
-_AHEAD = 8  # masks in memory beyond those that are read
+AHEAD = 8  # masks in memory beyond those that are read
 # cityscapesScripts, helpers/labels.py: classes with objects that its evaluation counts.
 _CITYSCAPES = {
     24: "person", 25: "rider", 26: "car", 27: "truck", 28: "bus", 31: "train",
@@ -161,7 +161,7 @@ def only_class(masks: ListedFiles, ignore: int) -> int | None:
 
     seen: set[int] = set()
     cores = available_cores()
-    for _, values in thread_map(read, range(len(masks)), "masks", cores, cores + _AHEAD):
+    for _, values in thread_map(read, range(len(masks)), "masks", cores, cores + AHEAD):
         seen.update(values.tolist())
         if len(seen - {ignore}) > 1:
             return None
@@ -212,7 +212,7 @@ def with_instances(listing: Listing, folder: SourceFolder, *, has_mask_map: bool
     table, sizes, skipped = ObjectTable(), np.zeros((len(listing), 2), np.int32), list[Skip]()
     read = partial(_read, masks, listing.masks if rule.from_class_masks else None)
     cores = available_cores()
-    for row, mask in thread_map(read, range(len(masks)), "masks", cores, cores + _AHEAD):
+    for row, mask in thread_map(read, range(len(masks)), "masks", cores, cores + AHEAD):
         key = listing.keys[row].as_py()
         if isinstance(mask, str):
             skipped.append(Skip(key, "instance mask that is left out", mask))

@@ -27,14 +27,13 @@ from ..codecs.codec import MAX_PIXELS
 from ..dataset.annotations import runs_of_mask
 from ..remote.store import local_copies
 from ..threads import available_cores, thread_map
-from .detection import BOX_COLUMNS, MASK_COLUMNS
+from .detection import BOX_COLUMNS, MASK_COLUMNS, SIDES
 from .image_files import SkippedError, check_image, find_files, read_source_file, resolve
 from .listing import ListedFiles, Listing
-from .masks import read_mask
+from .masks import AHEAD, read_mask
 from .objects import AnnotatedImages
 from .source import Source, SourceFolder
 
-_SIDES = ("XMin", "YMin", "XMax", "YMax")
 _IMAGE, _LABEL, _MASK = "ImageID", "LabelName", "MaskPath"
 _GROUP = "IsGroupOf"
 _FLAGS = {
@@ -43,7 +42,6 @@ _FLAGS = {
     "depiction": "IsDepiction",
     "inside": "IsInside",
 }
-_AHEAD = 8  # images in memory beyond those that are read
 
 Runs = npt.NDArray[np.uint32]
 
@@ -99,7 +97,7 @@ def _objects(
     header = {name: at for at, name in enumerate(columns)}
     _check_header(header.keys(), file, has_masks=has_masks)
     image_at, label_at, group_at = header[_IMAGE], header[_LABEL], header.get(_GROUP)
-    sides = [header[f"Box{side}" if has_masks else side] for side in _SIDES]
+    sides = [header[f"Box{side}" if has_masks else side] for side in SIDES]
     flags = {flag: header[column] for flag, column in _FLAGS.items() if column in header}
     for row in reader:
         where = f"line {reader.line_num} of {images.file}"
@@ -179,7 +177,7 @@ def _add_with_masks(
         return shape, list(map(partial(_runs, mask_files, number_of, shape), by_image[path]))
 
     cores = available_cores()
-    for (path, _), image in thread_map(read, sizes, "masks", cores, cores + _AHEAD):
+    for (path, _), image in thread_map(read, sizes, "masks", cores, cores + AHEAD):
         if image is None:
             continue
         images.sizes[images.image(path)], outcomes = image
