@@ -125,7 +125,9 @@ def list_shards(source: Source) -> Listing:
         damaged: list[StokerError] = []
         manifest = index([source.path], folder, container=container.name, names=names, damaged=damaged)
         dataset = Dataset(folder, manifest, open_index(folder, manifest), [])
-        listing = list_samples(dataset, [shard.file for shard in shards])
+        listing = list_samples(
+            dataset, [shard.file for shard in shards], [shard.modified for shard in shards]
+        )
     skipped = (Skip("", reason) for reason, number in manifest.skipped.items() for _ in range(number))
     return replace(
         listing, root=os.fspath(source.path), skipped=tuple(skipped), damaged=tuple(damaged), manifest=None

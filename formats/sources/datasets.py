@@ -23,15 +23,15 @@ from ..dataset.versions import load_version, local_folder, split_version
 from ..files import temporary_folder
 from .listing import FileRanges, ListedArrays, ListedFiles, ListedObjects, Listing
 from .source import Source
+from .tables import file_status
 
 
 def list_dataset(source: Source) -> Listing:
     """List the samples of a dataset, or of a selection from one; objects have its last numbers of classes."""
     dataset = _opened(source)
     remote = getattr(dataset, "remote", None)
-    return list_samples(
-        dataset, [shard.url for shard in remote.shards] if remote else [*map(str, dataset.data_files)]
-    )
+    files = [shard.url for shard in remote.shards] if remote else [*map(str, dataset.data_files)]
+    return list_samples(dataset, files, [file_status(file)[1] for file in files])
 
 
 def _opened(source: Source) -> Dataset:
@@ -48,8 +48,8 @@ def _opened(source: Source) -> Dataset:
     return Dataset(folder, manifest, open_index(folder, manifest), manifest.data_files(folder, check=True))
 
 
-def list_samples(dataset: Dataset, files: list[str]) -> Listing:
-    """List the samples of a dataset whose shards have these data files, or URLs."""
+def list_samples(dataset: Dataset, files: list[str], modified: list[int]) -> Listing:
+    """List the samples of a dataset whose shards have these data files, or URLs, of these times."""
     index, manifest, tasks = dataset.index, dataset.manifest, dataset.tasks
     rows, address = dataset.rows, dataset.address
     _check(dataset)
@@ -63,10 +63,12 @@ def list_samples(dataset: Dataset, files: list[str]) -> Listing:
         )
     keys = take_strings(index.arrow("key"), rows)
 
+    times = np.array(modified, np.int64)[samples.shard]
+
     def stored(offset: str, length: str, crc: str) -> ListedFiles:
         at, sizes, sums = (index.column(name)[rows] for name in (offset, length, crc))
         ranges = FileRanges(tuple(files), tuple(dataset.data_sizes), samples.shard, at, crc=sums)
-        return ListedFiles(address, keys, sizes, sums.astype(np.int64), ranges=ranges)
+        return ListedFiles(address, keys, sizes, times, ranges=ranges)
 
     arrays = {
         name: ListedArrays(stored(*range_columns(name)), column.dtype)

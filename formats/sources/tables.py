@@ -40,7 +40,7 @@ from stoker.urls import is_url, join_url, split_query, split_url
 from ..containers.shard_names import check_complete, expand, files_in
 from ..dataset.columns import each
 from ..dataset.index import free_name
-from ..files import is_of_machine, open_regular, read_at, read_regular, reason_of, storage_error
+from ..files import is_of_machine, modified_ns, open_regular, read_at, read_regular, reason_of, storage_error
 from ..remote.store import RangeFile, Store
 from ..splits import Door, call, check_one_split
 from ..threads import bounded_map
@@ -210,7 +210,7 @@ class TableFile:
     def read(cls, path: str) -> TableFile:
         """Read the description of the table in a file."""
         with reading_table(path):
-            size, modified = _status(path)
+            size, modified = file_status(path)
         with reading_table(path), opened_table(path, size) as file:
             names_in_types(file.schema_arrow if isinstance(file, pq.ParquetFile) else file.schema)
             if isinstance(file, pq.ParquetFile):
@@ -254,14 +254,14 @@ def _read_or_error(path: str) -> TableFile | SourceError:
         return error
 
 
-def _status(path: str) -> tuple[int, int]:
+def file_status(path: str) -> tuple[int, int]:
     """Bytes of a file, and its last change in nanoseconds since 1970; at a URL, see :meth:`Store.status`."""
     if not is_url(path):
         status = Path(path).stat()
-        return status.st_size, status.st_mtime_ns
+        return status.st_size, modified_ns(status)
     folder, name = split_url(path)
     if (there := Store(folder).status(name)) is None:
-        raise SourceError("there is no such table", path=path, hint="Check the spelling of its name.")
+        raise SourceError("there is no such file", path=path, hint="Check the spelling of its name.")
     return there
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -153,6 +154,18 @@ def test_a_dataset_is_never_overwritten_by_its_own_conversion(full: Path) -> Non
             with pytest.raises(ConfigError, match="would mix with shards"):
                 convert(source, target, overwrite=True, resize="shorter=8", allow_loss=1)
     assert stoker.verify(full).found == 0
+
+
+@pytest.mark.parametrize("place", ["{}", "file://{}"])
+def test_a_dataset_that_was_repaired_is_read_again(full: Path, tmp_path: Path, place: str) -> None:
+    (shard,) = full.glob("*.tfrecord")
+    whole = shard.read_bytes()
+    shard.write_bytes(bytes(len(whole)))
+    os.utime(shard, ns=(10**18, 10**18))
+    with pytest.raises(SourceError, match="checksum does not match"):
+        convert(place.format(full), tmp_path / "out")
+    shard.write_bytes(whole)
+    assert convert(place.format(full), tmp_path / "out", overwrite=True).written == 6
 
 
 def test_captions_of_a_dataset_at_a_url_stay(tmp_path: Path) -> None:
