@@ -344,7 +344,6 @@ def _load_stored(file: bytes) -> Any:
 
 
 def _tokenizer_of(folder: Path) -> Tokenizer:
-    """The tokenizer of a dataset."""
     manifest = Manifest.load(folder)
     name = manifest.options.get("tokenizer")
     if not name:

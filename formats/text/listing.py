@@ -170,7 +170,6 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _check_files(paths: Sequence[Path], parallel: bool) -> None:
-    """Check by their names that files can be one source."""
     if not paths:
         raise ConfigError("there is no source: name a text file")
     if parallel and len(paths) < 2:
@@ -215,7 +214,6 @@ def _default_fields(paths: Sequence[Path], json_lines: bool, parallel: bool) -> 
 
 
 def _check_fields(fields: tuple[str, ...], paths: Sequence[Path], json_lines: bool, parallel: bool) -> None:
-    """Raise ConfigError unless the fields are different names that fit the files."""
     if not fields or len(set(fields)) < len(fields) or any(not name or "," in name for name in fields):
         raise ConfigError(
             f"fields must be different names without commas, not {fields}",
@@ -231,7 +229,6 @@ def _check_fields(fields: tuple[str, ...], paths: Sequence[Path], json_lines: bo
 
 
 def _check_lines(files: Sequence[LineFile], parallel: bool) -> None:
-    """Raise SourceError for parallel files with different numbers of lines, and for files without lines."""
     for file in files if parallel else ():
         if len(file) != len(files[0]):
             raise SourceError(
@@ -643,7 +640,6 @@ def spool_items(
 
 
 def _check_item(item: Any, key: str, fields: tuple[str, ...], columns: RowColumns) -> None:
-    """Raise ConfigError if the first item does not fit the fields and columns."""
     is_mapping = isinstance(item, Mapping)
     columns.check(fields, json_lines=is_mapping)
     if not is_mapping and len(fields) > 1:
