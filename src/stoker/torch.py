@@ -171,8 +171,13 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
         return len(self.data)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
-        sample: tuple[Any, ...] = self.__getitems__([index])[0]
-        return sample
+        samples: list[tuple[Any, ...]] = self.__getitems__([index])
+        if not samples:  # no IndexError, which would end a loop over the dataset
+            raise ConfigError(
+                f"sample {self.data.keys([index])[0]!r} is bad, and one sample cannot be skipped",
+                hint='errors=stoker.BadSamples("replace") takes another sample in its place.',
+            )
+        return samples[0]
 
     def __getitems__(self, indices: Sequence[int]) -> Samples:
         """The samples at these indices, decoded at once."""

@@ -15,6 +15,7 @@ import torch.utils.data as of_torch
 from helpers.annotations import write_annotated
 from helpers.images import encode
 
+from stoker import BadSamples
 from stoker.augment import Normalize, RandomResizedCrop, Resize
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError
 from stoker.torch import DataLoader, Dataset, ImageFolder
@@ -288,6 +289,10 @@ class TestDataLoader:
             with pytest.raises(CorruptRecordError, match=r"b/x\.png"):
                 next(running)
             assert [labels.tolist() for _, labels in running] == [[2, 2], [2]]
+        skipping = ImageFolder(folder, CROP, errors=BadSamples("skip"))
+        os.utime(folder / "b/x.png", (1, 3))
+        with pytest.raises(ConfigError, match=r"b/x\.png.* is bad"):
+            list(skipping)
 
     def test_an_epoch_can_be_told_before_the_first_batch(self, root: Path) -> None:
         """A loader that is made anew, or resumed, with the seed of the first goes on with its order."""
