@@ -230,8 +230,12 @@ class TableFile:
         """Some columns of all rows."""
         with reading_table(self.path), opened_table(self.path, self.size) as file:
             if isinstance(file, pq.ParquetFile):
-                return checked(file.read(list(names)))
-            return pa.Table.from_batches([checked(batch.select(list(names))) for batch in file])
+                table = checked(file.read(list(names)))
+            else:
+                table = pa.Table.from_batches([checked(batch.select(list(names))) for batch in file])
+            if len(table) != sum(self.rows):
+                raise pa.ArrowInvalid(f"its columns have {len(table)} rows, and it states {sum(self.rows)}")
+            return table
 
 
 def _readable(

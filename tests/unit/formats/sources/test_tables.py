@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,15 @@ def test_an_arrow_file_whose_offsets_lead_out_of_it_is_an_error(
     file.write_bytes(file.read_bytes().replace(offsets.tobytes(), wrong.tobytes()))
     with pytest.raises(SourceError, match=r"a\.arrow"):
         stoker.convert(tmp_path / "saved", tmp_path / "out")
+
+
+def test_a_table_with_fewer_rows_than_it_states_is_damaged(pictures: list[bytes], tmp_path: Path) -> None:
+    pq.write_table(pa.table({"image": pictures, "label": list(range(len(pictures)))}), tmp_path / "a.parquet")
+    table = tables.TableFile.read(str(tmp_path / "a.parquet"))
+    more = replace(table, rows=(len(pictures) + 1,))
+    assert len(table.read_columns(["label"])) == len(pictures)
+    with pytest.raises(SourceError, match=rf"have {len(pictures)} rows, and it states {len(pictures) + 1}"):
+        more.read_columns(["label"])
 
 
 def test_rows_with_the_label_minus_1_have_no_label(pictures: list[bytes], tmp_path: Path) -> None:
