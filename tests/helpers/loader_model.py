@@ -66,13 +66,22 @@ class Model:
     others: list[Any] = field(default_factory=list)
     counted: bool = False
     failed: bool = False
+    may_look: bool = True  # no pass has gone on yet
+
+    def was_look(self) -> bool:
+        """Whether the last pass gave no batch, or was the first one and left after its first batch."""
+        left = len(self.epochs(self.running_epoch)) - self.first
+        return self.counted and not self.failed and self.received <= (self.may_look and left > 1)
 
     def begin(self) -> None:
-        """Begin the next epoch, or the same one again if it gave no batch, or go on after an error."""
+        """Begin the next epoch, or the same one again after a look, or go on after an error."""
         self.others.append(self.running)
         self.running = iter(self.loader)
-        if self.counted and (self.failed or not self.received):
+        if self.counted and self.failed:
             self.epoch, self.step = self.next_step()
+        elif self.was_look():
+            self.epoch, self.step = self.running_epoch, self.first
+        self.may_look = self.may_look and not (self.counted and self.received)
         self.failed = False
         self.running_epoch, self.first, self.received, self.counted = self.epoch, self.step, 0, True
         self.epoch, self.step = self.epoch + 1, 0
@@ -84,6 +93,31 @@ class Model:
         step = self.first + self.received
         done = step >= len(self.epochs(self.running_epoch))
         return (self.running_epoch + 1, 0) if done else (self.running_epoch, step)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Keep a position inside the epoch, move a pass that gave no batch, or begin the epoch."""
+        self.loader.set_epoch(epoch)
+        stands = None if self.counted else self.epoch
+        if self.was_look() and not (self.running and self.received):
+            stands = self.running_epoch
+        if stands == epoch:
+            return
+        self.may_look = True
+        if self.running and not self.received:
+            self.running_epoch, self.first, self.epoch, self.step = epoch, 0, epoch + 1, 0
+        else:
+            self.running = None
+            self.epoch, self.step, self.counted, self.received = epoch, 0, False, 0
+
+    def state(self) -> Any:
+        """The loader's state; with it, a batch that was received was no look."""
+        self.may_look = self.may_look and not (self.counted and self.received)
+        return self.loader.state_dict()
+
+    def load(self, state: Any, following: tuple[int, int]) -> None:
+        """Load a state; ``following`` are the epoch and the step of its next batch."""
+        self.loader.load_state_dict(state)
+        self.running, (self.epoch, self.step), self.counted, self.may_look = None, following, False, True
 
     def receive(self) -> bool:
         """Receive a batch and compare it; return False at the end and after an expected error."""

@@ -146,22 +146,18 @@ class Stress:
 
     def set_epoch(self, model: Model) -> None:
         epoch = self.random.choice([model.epoch, model.epoch, 0, self.random.randrange(20)])
-        model.loader.set_epoch(epoch)
-        model.running = None
-        model.epoch, model.step, model.counted, model.received = epoch, 0, False, 0
+        model.set_epoch(epoch)
 
     def resume(self, model: Model) -> None:
         """Load the present state of the loader: exactly the next batch follows."""
         following = model.next_step()
-        model.loader.load_state_dict(model.loader.state_dict())
-        model.running, (model.epoch, model.step), model.counted = None, following, False
+        model.load(model.state(), following)
 
     def reload(self, model: Model) -> None:
         """Load an older state."""
-        state, following = model.loader.state_dict(), model.next_step()
+        state, following = model.state(), model.next_step()
         self.some(model)
-        model.loader.load_state_dict(state)
-        model.running, (model.epoch, model.step), model.counted = None, following, False
+        model.load(state, following)
 
     def close(self, model: Model) -> None:
         model.loader.close()
