@@ -16,7 +16,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -27,7 +27,7 @@ import torch.utils.data
 
 import stoker
 from stoker.augment.torchvision import stoker_transforms
-from stoker.errors import CheckpointError, ConfigError
+from stoker.errors import CheckpointError, ConfigError, SampleError
 from stoker.pipeline.execution.passes import Prefetcher
 from stoker.pipeline.execution.pipeline import FinishedBatch
 from stoker.pipeline.execution.stats import StatsTotals
@@ -136,7 +136,9 @@ class Dataset(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is 
         # The epoch told, -1 for none, and how often each sample was drawn. Memory that workers share, forked
         # or spawned, so that a sample drawn by one of them counts in all.
         counts = torch.tensor([-1] + [0] * len(self.data), dtype=torch.int32) if counts is None else counts
-        self._counts = counts.share_memory_()
+        with suppress(RuntimeError):  # without /dev/shm, where torch has no workers either
+            counts.share_memory_()
+        self._counts = counts
         self._epoch, self._drawn = counts[:1].numpy(), counts[1:].numpy()
         self._lock = PerProcess(threading.Lock)
 
@@ -324,9 +326,10 @@ class _Pass:
         except StopIteration:
             self._loader.finish(self._maker, is_latest=self._is_latest())
             raise
-        except Exception:  # a bad sample: the next batch follows, as in torch's loader
-            self._count()
-            self._batches = self._rest()
+        except Exception as error:
+            if isinstance(error, SampleError):  # the next batch follows, as in torch's loader
+                self._count()
+            self._batches = self._rest()  # after an error of the storage, the same batch
             raise
         self._count()
         if self._form:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from helpers.images import encode
 
 from stoker import BadSamples
 from stoker.augment import Normalize, RandomResizedCrop, Resize
-from stoker.errors import CheckpointError, ConfigError, CorruptRecordError
-from stoker.torch import DataLoader, Dataset, ImageFolder
+from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, StorageError
+from stoker.torch import BatchMaker, DataLoader, Dataset, ImageFolder
 
 Epoch = list[tuple[float, list[int]]]
 
@@ -293,6 +294,32 @@ class TestDataLoader:
         os.utime(folder / "b/x.png", (1, 3))
         with pytest.raises(ConfigError, match=r"b/x\.png.* is bad"):
             list(skipping)
+
+    def test_a_storage_that_fails_loses_no_batch(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        whole, fails, made = epochs(DataLoader(ImageFolder(root, CROP), 2), 1)[0], [True], BatchMaker.batches
+
+        def batches(maker: BatchMaker, *arguments: Any) -> Iterator[Any]:
+            for number, batch in enumerate(made(maker, *arguments)):
+                if number == 1 and fails:
+                    fails.clear()
+                    raise StorageError("the share is gone")
+                yield batch
+
+        monkeypatch.setattr(BatchMaker, "batches", batches)
+        loader = DataLoader(ImageFolder(root, CROP), 2)
+        running = iter(loader)
+        first = contents([next(running)])
+        with pytest.raises(StorageError):
+            next(running)
+        assert loader.state_dict()["step"] == 1
+        assert first + contents(running) == whole
+
+    def test_it_needs_no_shared_memory(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(tensor: torch.Tensor) -> None:
+            raise RuntimeError("unable to open shared memory object")
+
+        monkeypatch.setattr(torch.Tensor, "share_memory_", fail)
+        assert len(ImageFolder(root, CROP)[0]) == 2
 
     def test_an_epoch_can_be_told_before_the_first_batch(self, root: Path) -> None:
         """A loader that is made anew, or resumed, with the seed of the first goes on with its order."""
