@@ -1,4 +1,4 @@
-"""Stoker's transforms for those of torchvision, v1 and v2, which are read by their names and attributes."""
+"""Translation of torchvision's transforms, v1 and v2, by their names and attributes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OURS = {"CenterCrop": ("fill",), "MixUp": ("p",), "CutMix": ("p",)}
 
 
 def stoker_transforms(transform: Any) -> Any:
-    """What a loader takes as ``transforms``, for its own transforms or those of torchvision.
+    """Return transforms that a loader takes: Stoker's as they are, and torchvision's translated.
 
     Raises:
         ConfigError: A transform of torchvision, or an argument of one, has no equivalent.
